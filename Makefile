@@ -1,0 +1,43 @@
+# The daily verbs. A fresh clone needs nothing but Python 3.11+ and make: every verb that needs the
+# virtual environment depends on its stamp, so the first verb you type also installs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install format lint types unit test check clean
+
+help: ## Show the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## Create the virtual environment and install everything the verbs need
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tierlog needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+format: $(STAMP) ## Rewrite the code in the house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: $(STAMP) ## Check format and lint rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(STAMP) ## Check the types
+	$(BIN)/mypy
+
+unit: $(STAMP) ## Fast tests: no network, no real component, under two minutes
+	$(BIN)/pytest -n 2 -m "not store and not compat and not spark and not slow"
+
+test: $(STAMP) ## Every test, real components included
+	$(BIN)/pytest -n 2
+
+check: lint types unit ## What every commit passes
+
+clean: ## Remove what the verbs made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

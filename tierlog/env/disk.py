@@ -1,0 +1,205 @@
+"""The disk as a port.
+
+The contract is the kernel's, spelled in Python: calls raise `OSError` with its errno
+(`FileNotFoundError`, ENOSPC, EIO ...), reads stop at the end of the file, writes may be short.
+What a power cut leaves behind is the kernel's too: a write is durable after `fdatasync` of its
+file, a created, renamed or unlinked name after `sync_dir` of its directory, and neither implies the
+other. Whoever calls translates errors at its own door.
+
+Nothing here has a cursor: every read and write names its position, so files may be shared between
+the loop and the sync threads.
+"""
+
+import fcntl
+import os
+from typing import Protocol
+
+from tierlog.env.fallocate import fallocate_keep_size
+from tierlog.types import Bytes, WritableBytes
+
+
+class File(Protocol):
+    def pread(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+    def pread_into(self, buffer: WritableBytes, position: int) -> int:
+        """Fill `buffer`; the count is smaller only at the end of the file."""
+        ...
+
+    def pwrite(self, data: Bytes, position: int) -> int:
+        """Write; the count may be short when the disk fills up."""
+        ...
+
+    def fdatasync(self) -> None:
+        """Return once every byte written so far, and the size needed to read it, is durable."""
+        ...
+
+    def fallocate(self, size: int) -> None:
+        """Reserve blocks for the first `size` bytes without changing the file's size."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def size(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class DiskLock(Protocol):
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> File:
+        """Open a file; `create` makes it when it is not there (and implies `write`)."""
+        ...
+
+    def mkdir(self, path: str) -> None:
+        """Make the directory and its parents; existing ones are fine."""
+        ...
+
+    def rmdir(self, path: str) -> None: ...
+
+    def listdir(self, path: str) -> list[str]:
+        """Names in the directory, sorted: the same order on every machine."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomically replace `target`. Durable after `sync_dir` of the directory."""
+        ...
+
+    def unlink(self, path: str) -> None: ...
+
+    def sync_dir(self, path: str) -> None: ...
+
+    def lock(self, path: str) -> DiskLock:
+        """Take the lock file for this process, or raise `BlockingIOError` at once."""
+        ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+    def boot_id(self) -> str:
+        """Names the life of the page cache: it changes when unsynced writes may have been lost."""
+        ...
+
+
+class LocalFile:
+    """A file descriptor."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self._fd, size, position)
+        return data if len(data) == size or not data else self._pread_rest(data, size, position)
+
+    def _pread_rest(self, data: bytes, size: int, position: int) -> bytes:
+        # Linux cuts one read at 2 GiB and a signal may cut it earlier: only b"" means the end.
+        parts = [data]
+        got = len(data)
+        while got < size and (data := os.pread(self._fd, size - got, position + got)):
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def pread_into(self, buffer: WritableBytes, position: int) -> int:
+        view = memoryview(buffer)
+        got = 0
+        while got < len(view) and (count := os.preadv(self._fd, [view[got:]], position + got)):
+            got += count
+        return got
+
+    def pwrite(self, data: Bytes, position: int) -> int:
+        return os.pwrite(self._fd, data, position)
+
+    def fdatasync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def fallocate(self, size: int) -> None:
+        fallocate_keep_size(self._fd, size)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class LocalLock:
+    """An advisory lock (flock) that the kernel drops when the process dies."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._fd)
+            raise
+
+    def release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class LocalDisk:
+    """This machine's file system."""
+
+    __slots__ = ()
+
+    def open(self, path: str, *, write: bool = False, create: bool = False) -> File:
+        flags = os.O_RDWR if write or create else os.O_RDONLY
+        return LocalFile(os.open(path, flags | (os.O_CREAT if create else 0) | os.O_CLOEXEC, 0o644))
+
+    def mkdir(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rmdir(self, path: str) -> None:
+        os.rmdir(path)
+
+    def listdir(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: str) -> DiskLock:
+        return LocalLock(path)
+
+    def free_bytes(self, path: str) -> int:
+        state = os.statvfs(path)
+        return state.f_bavail * state.f_frsize
+
+    def boot_id(self) -> str:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()

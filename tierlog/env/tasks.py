@@ -1,0 +1,52 @@
+"""Tasks, threads and worker processes as a port.
+
+`spawn` keeps a reference to every task, so none is collected half way, and hands an exception that
+nobody awaited to the loop's exception handler. `in_thread` is for calls that block in the kernel
+(fdatasync, unlink of a large file); `in_process` for bulk CPU work, and takes only what can be
+pickled. Under simulation both run on the simulated loop after a drawn delay.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Tasks(Protocol):
+    def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]: ...
+
+    def in_thread(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]: ...
+
+    def in_process(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]: ...
+
+
+class LocalTasks:
+    """The running loop, a thread pool and, once asked for, a process pool."""
+
+    def __init__(self, *, thread_count: int = 8, process_count: int = 1) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._threads = ThreadPoolExecutor(thread_count, thread_name_prefix="tierlog")
+        self._process_count = process_count
+        self._processes: ProcessPoolExecutor | None = None
+
+    def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def in_thread(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, call, *args)
+
+    def in_process(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
+        if self._processes is None:
+            self._processes = ProcessPoolExecutor(self._process_count)
+        return asyncio.get_running_loop().run_in_executor(self._processes, call, *args)
+
+    def close(self) -> None:
+        """Wait for running calls and end the pools. Tasks are their owner's to cancel."""
+        self._threads.shutdown()
+        if self._processes is not None:
+            self._processes.shutdown()
