@@ -1,0 +1,184 @@
+"""One whole batch: the two checks, the patches, the walk over batches that lie end to end.
+
+`validate_produced` is for bytes from a client, `validate_stored` for bytes that a broker once
+wrote: there, cleaned batches (gaps between offsets), empty batches (every record compacted away)
+and control batches are legal. Both look at the header and the CRC alone and decompress nothing.
+What they leave unseen, the records inside, is found when someone decodes them; ADR 0006 says what
+follows from that.
+
+The good road is one unpack, one chain of comparisons and one CRC, about a microsecond beside the
+CRC itself. Which check failed is worked out afterwards in `refusal.py`, which may be slow.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+
+from crc32c import crc32c
+
+from tierlog.records import attributes as bits
+from tierlog.records import refusal
+from tierlog.records.header import (
+    CHECKED_FROM,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    PREFIX_BYTES,
+    BatchHeader,
+    batch_cut_short,
+    length_too_small,
+    parse_header,
+)
+from tierlog.records.refusal import NO_BOUND_MS, OFFSET_MAX, RECORD_BYTES_MIN
+from tierlog.types import Bytes, WritableBytes
+
+__all__ = [
+    "HEADER_BYTES",
+    "PREFIX_BYTES",
+    "BatchHeader",
+    "crc_of",
+    "iter_batches",
+    "parse_header",
+    "patch_log_append_time",
+    "patch_max_timestamp",
+    "patch_offset",
+    "validate_produced",
+    "validate_stored",
+]
+
+_OFFSET = Struct(">q")
+_EPOCH = Struct(">i")
+_CRC = Struct(">I")
+_ATTRIBUTES = Struct(">H")
+_TIMESTAMP = Struct(">q")
+_EPOCH_AT = 12
+_CRC_AT = 17
+_ATTRIBUTES_AT = 21
+_MAX_TIMESTAMP_AT = 35
+
+_unpack = HEADER.unpack_from
+_new = tuple.__new__
+_PRODUCED = bits.PRODUCED
+_STORED = bits.STORED
+
+
+def validate_produced(
+    batch: Bytes,
+    *,
+    size_max: int,
+    timestamp_min: int = -NO_BOUND_MS,
+    timestamp_max: int = NO_BOUND_MS,
+) -> BatchHeader:
+    """Check the one batch that a produce request carries for a partition; `batch` is all of it.
+
+    `size_max` is `max.message.bytes`. The timestamp bounds are those of KIP-937
+    (`message.timestamp.before.max.ms`, `.after.max.ms`) turned into times; they are held against
+    base and max timestamp, and a batch without timestamps passes. Base offset and leader epoch are
+    not looked at: the broker overwrites them.
+    """
+    size = len(batch)
+    if size < HEADER_BYTES:
+        raise refusal.of_produced(batch, size_max, timestamp_min, timestamp_max)
+    fields = _unpack(batch)
+    (
+        _,
+        length,
+        _,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    ) = fields
+    if (
+        magic == MAGIC
+        and length + PREFIX_BYTES == size <= size_max
+        and 1 <= record_count == last_offset_delta + 1
+        and attributes in _PRODUCED
+        and -1 <= base_timestamp <= timestamp_max
+        and (base_timestamp <= max_timestamp <= timestamp_max or max_timestamp == -1)
+        and (base_timestamp >= timestamp_min or base_timestamp == -1)
+        and (
+            (producer_id >= 0 and producer_epoch >= 0 and base_sequence >= 0)
+            or (producer_id == -1 and attributes < bits.TRANSACTIONAL)
+        )
+        and (
+            record_count * RECORD_BYTES_MIN <= size - HEADER_BYTES
+            or refusal.may_hold(
+                record_count, payload_bytes=size - HEADER_BYTES, codec=attributes & 7
+            )
+        )
+        and crc32c(memoryview(batch)[CHECKED_FROM:]) == crc
+    ):
+        return _new(BatchHeader, fields)
+    raise refusal.of_produced(batch, size_max, timestamp_min, timestamp_max)
+
+
+def validate_stored(buffer: Bytes, position: int = 0) -> BatchHeader:
+    """Check the batch that begins at `position`; bytes after it are not looked at.
+
+    Every failure is a `CorruptBatch`, and a `TruncatedBatch` where the buffer ends first. The
+    caller compares base offset and leader epoch with what it expects: the CRC does not cover them.
+    """
+    header = parse_header(buffer, position)
+    base_offset, length, _, magic, crc, attributes, last_offset_delta, *_, record_count = header
+    end = position + length + PREFIX_BYTES
+    if (
+        magic == MAGIC
+        and position + HEADER_BYTES <= end <= len(buffer)
+        and 0 <= record_count <= last_offset_delta + 1
+        and 0 <= last_offset_delta <= OFFSET_MAX - base_offset
+        and base_offset >= 0
+        and attributes in _STORED
+        and crc32c(memoryview(buffer)[position + CHECKED_FROM : end]) == crc
+    ):
+        return header
+    raise refusal.of_stored(buffer, position)
+
+
+def crc_of(batch: Bytes) -> int:
+    """CRC-32C as the header should state it; `batch` is exactly one batch."""
+    return crc32c(memoryview(batch)[CHECKED_FROM:])
+
+
+def patch_offset(
+    buffer: WritableBytes, position: int = 0, *, base_offset: int, leader_epoch: int
+) -> None:
+    """Give the batch its place in the log. Both fields lie outside the CRC, which stays valid."""
+    _OFFSET.pack_into(buffer, position, base_offset)
+    _EPOCH.pack_into(buffer, position + _EPOCH_AT, leader_epoch)
+
+
+def patch_log_append_time(batch: WritableBytes, *, timestamp_ms: int) -> None:
+    """Stamp exactly one batch with the broker's time: type bit, max timestamp, new CRC."""
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes | bits.LOG_APPEND_TIME)
+    patch_max_timestamp(batch, timestamp_ms=timestamp_ms)
+
+
+def patch_max_timestamp(batch: WritableBytes, *, timestamp_ms: int) -> None:
+    """Set the max timestamp of exactly one batch and renew its CRC."""
+    _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, timestamp_ms)
+    _CRC.pack_into(batch, _CRC_AT, crc_of(batch))
+
+
+def iter_batches(buffer: Bytes, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Walk batches that lie end to end, yielding (position, header); checks bounds, not CRCs.
+
+    `TruncatedBatch` when the last one is cut off, so a caller that reads by byte limit passes
+    only whole batches or catches it; `CorruptBatch` when a length field is below the minimum.
+    """
+    end = len(buffer)
+    while position < end:
+        header = parse_header(buffer, position)
+        size = header.length + PREFIX_BYTES
+        if size < HEADER_BYTES:
+            raise length_too_small(header, position)
+        if position + size > end:
+            raise batch_cut_short(buffer, position, size)
+        yield position, header
+        position += size
