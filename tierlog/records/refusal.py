@@ -28,10 +28,10 @@ from tierlog.records.header import (
     length_too_small,
     parse_header,
 )
-from tierlog.types import Bytes
+from tierlog.types import Bytes, TimestampMs
 
 OFFSET_MAX = 2**63 - 1
-NO_BOUND_MS = 2**63 - 1
+NO_BOUND = TimestampMs(2**63 - 1)
 
 RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, key length, value length, header count: one byte each."""
@@ -44,15 +44,25 @@ INFLATED_BYTES_FREE = 1024 * 1024
 _MAGIC_AT = 16
 
 
-def may_hold(record_count: int, *, payload_bytes: int, codec: int) -> bool:
+def may_hold(record_count: int, size_bytes: int, attributes: int) -> bool:
     """Whether so many records fit: plainly, or after the largest legal decompression.
 
-    A count that lies would take up offsets by the thousand million, and they are never given back.
+    Rough (the header's bytes count as records), since it only has to stop the absurd: a count that
+    lies takes up offsets by the thousand million, and they are never given back.
     """
-    if codec != Codec.NONE:
-        inflated = max(INFLATED_BYTES_FREE, payload_bytes * INFLATED_RATIO_MAX)
-        payload_bytes = min(INFLATED_BYTES_MAX, inflated)
-    return record_count * RECORD_BYTES_MIN <= payload_bytes
+    if attributes & bits.CODEC_MASK != Codec.NONE:
+        inflated = max(INFLATED_BYTES_FREE, size_bytes * INFLATED_RATIO_MAX)
+        size_bytes = min(INFLATED_BYTES_MAX, inflated)
+    return 0 < record_count * RECORD_BYTES_MIN <= size_bytes
+
+
+def timestamps_pass(base: int, highest: int, earliest: int, latest: int) -> bool:
+    """The whole rule, -1 for "none" included; in the order of the fields."""
+    return (
+        (base == -1 or max(earliest, 0) <= base <= latest)
+        # -1 beside a real base: the writer leaves the field to the broker, as Kafka lets it.
+        and (highest == -1 or max(base, 0) <= highest <= latest)
+    )
 
 
 def of_produced(batch: Bytes, size_max: int, timestamp_min: int, timestamp_max: int) -> BatchError:
@@ -124,9 +134,8 @@ def _count(header: BatchHeader) -> InvalidRecord | None:
         return InvalidRecord(f"record count {count}; a produced batch holds at least one")
     if count != delta + 1:
         return InvalidRecord(f"record count {count} does not fit last offset delta {delta}")
-    payload = header.size_bytes - HEADER_BYTES
-    if not may_hold(count, payload_bytes=payload, codec=header.attributes & bits.CODEC_MASK):
-        return InvalidRecord(f"{count} records cannot stand in {payload} bytes")
+    if not may_hold(count, header.size_bytes, header.attributes):
+        return InvalidRecord(f"{count} records cannot stand in {header.size_bytes} bytes")
     return None
 
 
@@ -166,17 +175,15 @@ def _timestamps(
     header: BatchHeader, timestamp_min: int, timestamp_max: int
 ) -> InvalidTimestamp | None:
     base, highest = header.base_timestamp, header.max_timestamp
+    if timestamps_pass(base, highest, timestamp_min, timestamp_max):
+        return None
     if base < -1 or highest < -1:
         return InvalidTimestamp(f"timestamps {base} and {highest}; below -1 there is no time")
-    # -1 beside a real base is a writer that leaves the field to the broker, as Kafka's lets it.
-    if highest < base and highest != -1:
+    if -1 < highest < base:
         return InvalidTimestamp(f"max timestamp {highest} is below base timestamp {base}")
-    if base < timestamp_min and base != -1:
-        return InvalidTimestamp(f"timestamp {base} is before the earliest allowed {timestamp_min}")
-    if max(base, highest) > timestamp_max:
-        late = max(base, highest)
-        return InvalidTimestamp(f"timestamp {late} is after the latest allowed {timestamp_max}")
-    return None
+    return InvalidTimestamp(
+        f"timestamps {base} to {highest} are not within {timestamp_min} to {timestamp_max}"
+    )
 
 
 def _damaged(position: int, what: str) -> CorruptBatch:
