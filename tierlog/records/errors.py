@@ -77,6 +77,26 @@ class InvalidTimestamp(InvalidRecord):
     """A timestamp out of bounds, or of a type that only the broker may set. INVALID_TIMESTAMP."""
 
 
+class MalformedRecords(InvalidRecord):
+    """The records inside a batch cannot be read, though its header and CRC are sound.
+
+    So their writer wrote them this way: nothing is damaged, and no other copy is better.
+    INVALID_RECORD.
+    """
+
+
+class InflatedTooLarge(MalformedRecords):
+    """Decompression would exceed its bounds and was stopped. INVALID_RECORD."""
+
+    def __init__(self, *, codec: str, compressed_bytes: int, inflated_bytes_max: int) -> None:
+        super().__init__(
+            f"{compressed_bytes} bytes of {codec} inflate beyond {inflated_bytes_max} bytes"
+        )
+        self.codec = codec
+        self.compressed_bytes = compressed_bytes
+        self.inflated_bytes_max = inflated_bytes_max
+
+
 class BatchTooLarge(BatchError):
     """The batch exceeds the topic's `max.message.bytes`. MESSAGE_TOO_LARGE."""
 

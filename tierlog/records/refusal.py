@@ -28,6 +28,7 @@ from tierlog.records.header import (
     length_too_small,
     parse_header,
 )
+from tierlog.records.limits import DEFAULT_LIMITS
 from tierlog.types import Bytes, TimestampMs
 
 OFFSET_MAX = 2**63 - 1
@@ -35,11 +36,6 @@ NO_BOUND = TimestampMs(2**63 - 1)
 
 RECORD_BYTES_MIN = 7
 """Length, attributes, two deltas, key length, value length, header count: one byte each."""
-
-INFLATED_BYTES_MAX = 64 * 1024 * 1024
-INFLATED_RATIO_MAX = 200
-INFLATED_BYTES_FREE = 1024 * 1024
-"""The bounds of decompression; `compression.py` has their reasons."""
 
 _MAGIC_AT = 16
 
@@ -51,8 +47,8 @@ def may_hold(record_count: int, size_bytes: int, attributes: int) -> bool:
     lies takes up offsets by the thousand million, and they are never given back.
     """
     if attributes & bits.CODEC_MASK != Codec.NONE:
-        inflated = max(INFLATED_BYTES_FREE, size_bytes * INFLATED_RATIO_MAX)
-        size_bytes = min(INFLATED_BYTES_MAX, inflated)
+        size_bytes = DEFAULT_LIMITS.inflated_bytes_max(size_bytes)
+        size_bytes = min(size_bytes, DEFAULT_LIMITS.record_count_max * RECORD_BYTES_MIN)
     return 0 < record_count * RECORD_BYTES_MIN <= size_bytes
 
 
