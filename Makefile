@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check clean
+.PHONY: help install format lint types unit test check bench clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ test: $(STAMP) ## Every test, real components included
 	$(BIN)/pytest -n 2
 
 check: lint types unit ## What every commit passes
+
+bench: $(STAMP) ## Interleaved comparisons, printed as tables; BENCH="--only NAME --write" to choose
+	$(BIN)/python -m benchmarks $(BENCH)
 
 clean: ## Remove what the verbs made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
