@@ -1,7 +1,7 @@
 """Record batches: what the checks and patches cost beside the bare CRC, and the speed of decoding.
 
 "check and patch" is all that Produce does to a batch: header, CRC-32C, base offset and leader epoch
-in place. "stored check" is what recovery does. Hold: at 64 KB, at least 0.7 of the bare CRC's speed.
+in place. "stored check" is what recovery does. Hold at 64 KB: 0.7 of the speed of the bare CRC.
 """
 
 import os
