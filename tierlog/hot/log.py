@@ -29,6 +29,7 @@ from tierlog.hot.salvage import remove_segment
 from tierlog.hot.segment import Segment, empty_numbers
 from tierlog.hot.segments import SegmentList
 from tierlog.hot.settings import LogSettings
+from tierlog.hot.smallfile import make_directory
 from tierlog.hot.snapshot import encode_snapshot
 from tierlog.hot.store import refused
 from tierlog.hot.sync import Job
@@ -79,9 +80,7 @@ class Log:
         self._waiters: deque[tuple[Offset, asyncio.Future[None]]] = deque()
         self._jobs: list[Pending] = []
         self._refusal: str | None = None
-        if not self._disk.exists(self.path):
-            self._disk.mkdir(self.path)
-            self._disk.sync_dir(directory.path)
+        make_directory(self._disk, self.path)
         self._open(start)
         directory.attach(self)
 

@@ -162,13 +162,12 @@ class Recovery:
         return [base for base in bases if base not in believed or base in last]
 
     def _listed(self, bases: list[Offset]) -> list[SegmentNumbers]:
-        """The checkpoint's segments; those below log start are leftovers of a trim and go now."""
+        """The checkpoint's segments. What lies before them are leftovers of a trim and go now."""
         listed = list(self.checkpoint.segments) if self.checkpoint else []
         while len(listed) > 1 and listed[0].next_offset <= self.log_start:
-            numbers = listed.pop(0)
-            if numbers.base_offset in bases:
-                bases.remove(numbers.base_offset)
-            remove_segment(self.disk, self.directory, numbers.base_offset)
+            listed.pop(0)
+        while listed and bases and bases[0] < listed[0].base_offset:
+            remove_segment(self.disk, self.directory, bases.pop(0))
         return listed
 
     def _longer(self) -> bool:
