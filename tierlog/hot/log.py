@@ -21,6 +21,7 @@ from tierlog.env import Disk, File
 from tierlog.hot import names
 from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
 from tierlog.hot.directory import LogDirectory
+from tierlog.hot.endmark import store_end
 from tierlog.hot.errors import LogBroken, LogClosed, LogError, OffsetOutOfRange
 from tierlog.hot.job import SyncJob
 from tierlog.hot.recovery import Recovery
@@ -331,6 +332,7 @@ class Log:
             segments=tuple(one.numbers for one in self.segments if one.next_offset <= cut),
         )
         store_checkpoint(self._disk, self.path, checkpoint)
+        store_end(self._disk, self.path, checkpoint.durable_end, sync=True)
         drop_snapshots(self._disk, self.path, lambda offset: offset > cut)
         for segment in reversed([one for one in self.segments if one is not kept]):
             if segment.base_offset > kept.base_offset:
