@@ -30,10 +30,14 @@ class Placed:
 
     base_offset: int
     values: tuple[bytes, ...]
-    header: bytes
+    data: bytes
     path: str
     position: int
     producer: tuple[int, int, int] | None
+
+    @property
+    def header(self) -> bytes:
+        return self.data[:HEADER_BYTES]
 
     @property
     def next_offset(self) -> int:
@@ -113,7 +117,7 @@ class History:
         self.known.placed[base] = Placed(
             base_offset=base,
             values=values,
-            header=bytes(patched[:HEADER_BYTES]),
+            data=bytes(patched),
             path=path,
             position=0 if rolls else int(active.size),
             producer=producer,

@@ -352,8 +352,8 @@ class Recovery:
         drop_snapshots(self.disk, self.directory, lambda offset: offset > log_end)
         snapshot = names.segment_path(self.directory, log_end, names.SNAPSHOT)
         smallfile.write_all(self.disk, snapshot, encode_snapshot(self.producers))
-        store_end(self.disk, self.directory, log_end)
         self.disk.sync_dir(self.directory)
+        store_end(self.disk, self.directory, log_end)  # Not before the names are durable too.
         checkpoint = Checkpoint(
             boot=self.boot,
             clean=False,

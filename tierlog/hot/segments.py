@@ -59,7 +59,8 @@ class SegmentList:
         number = max(bisect_right(self._bases, offset) - 1, 0)
         while number < len(self._readers):
             reader = self._readers[number]
-            if offset < reader.segment.next_offset:
+            # A recovery may leave an empty segment behind: it holds no offset at all.
+            if max(offset, reader.segment.base_offset) < reader.segment.next_offset:
                 if offset < reader.segment.base_offset:
                     self._refuse_damage(offset)
                 return reader
