@@ -60,6 +60,14 @@ class DiskFaults:
             if isinstance(node, FileNode):
                 node.drop_cache()
 
+    def forget_faults(self) -> None:
+        """What was set and not used up will not happen. What has rotted stays rotten."""
+        self._fsync_failures.clear()
+        self._sync_dir_failures.clear()
+        for _, node in walk(self.root):
+            if isinstance(node, FileNode):
+                node.bad_ranges.clear()
+
     # Asked by the disk and its files
 
     def takes_fsync_failure(self, node: FileNode, path: str) -> bool:

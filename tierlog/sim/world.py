@@ -167,7 +167,9 @@ class SimWorld:
 
     def _on_problem(self, loop: object, context: dict[str, Any]) -> None:
         error = context.get("exception") or RuntimeError(context["message"])
-        self.loop.lost_errors.append(error)
+        # The callback in which the power went is no more; nobody is there to be told.
+        if not isinstance(error, PowerCut):
+            self.loop.lost_errors.append(error)
 
     def _clean_up(self) -> None:
         self.loop.seconds_max = self.loop.time() + CLEANUP_SECONDS
