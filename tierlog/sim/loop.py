@@ -170,7 +170,7 @@ class SimLoop(asyncio.BaseEventLoop):
         task: SimTask[T] = SimTask(
             work,
             serial=self._serial,
-            name=str(name or f"{work.__qualname__}-{self._serial}"),
+            name=str(name or f"{name_of(work)}-{self._serial}"),
             loop=self,
             context=contextvars.copy_context() if context is None else context,
         )

@@ -13,7 +13,6 @@ the environment of the next one. Every failure leaves with its seed and the comm
 """
 
 import asyncio
-import shlex
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeAlias, TypeVar
@@ -85,13 +84,15 @@ class SimWorld:
         )
 
     def start(self, name: str, work: Coroutine[Any, Any, T], *, what: str) -> asyncio.Future[T]:
-        """Run on the host. The answer is the result, or `HostDied` if the process dies first."""
+        """Run on the host. The answer is the result, or `HostDied` if the process dies first.
+        Cancelling the answer cancels the work."""
         host = self.host(name)
         task = SimTasks(self.loop, host.life).spawn(work, name=what)
         answer: asyncio.Future[T] = self.loop.create_future()
         host.answers = [each for each in host.answers if not each.done()]
         host.answers.append(answer)
         task.add_done_callback(lambda _: _pass_on(task, answer), context=context_of(None))
+        answer.add_done_callback(lambda _: answer.cancelled() and task.cancel())
         return answer
 
     # What happens to hosts
@@ -227,10 +228,12 @@ def simulate(scenario: Scenario[T], *, seed: int, world: SimWorld | None = None)
     try:
         return world.run(scenario(world))
     except BaseException as error:
-        error.add_note(f"replay: {replay_command(scenario, seed)}")
+        error.add_note(replay_hint(scenario, seed))
         raise
 
 
-def replay_command(scenario: Scenario[Any], seed: int) -> str:
-    name = f"{scenario.__module__}:{scenario.__qualname__}"
-    return f"python -m tierlog.sim.replay {shlex.quote(name)} --seed {seed}"
+def replay_hint(scenario: Scenario[Any], seed: int) -> str:
+    module, name = scenario.__module__, scenario.__qualname__
+    if not name.isidentifier():  # A function inside a function cannot be named from outside.
+        return f"replay: simulate({name}, seed={seed}); one at module level replays by command"
+    return f"replay: python -m tierlog.sim.replay {module}:{name} --seed {seed}"
