@@ -47,19 +47,13 @@ def row(name: str, reports: Sequence[RunReport], seconds: float) -> str:
 def failures(name: str, reports: Sequence[RunReport]) -> str:
     failed = [report for report in reports if report.failure is not None]
     lines = [
-        f"  seed {report.seed}: {error_line(report)}\n"
+        f"  seed {report.seed}: {report.error}\n"
         f"    python -m tierlog.sim.replay {name} --seed {report.seed}\n"
         for report in failed[:FAILURES_SHOWN]
     ]
     if len(failed) > FAILURES_SHOWN:
         lines.append(f"  and {len(failed) - FAILURES_SHOWN} more\n")
     return "".join(lines)
-
-
-def error_line(report: RunReport) -> str:
-    """The error itself: the last line before the notes."""
-    before = (report.failure or "").partition("\nsimulated world, seed ")[0]
-    return before.strip().rpartition("\n")[2]
 
 
 async def run(options: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import asyncio
 import pickle
 import uuid
 from collections.abc import Callable, Coroutine
+from math import floor
 from random import Random
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ class SimClock:
         self._rate = 1.0
 
     def now_ms(self) -> int:
-        return START_MS + int(self._offset_ms + self._loop.time() * 1000 * self._rate)
+        return START_MS + floor(self._offset_ms + self._loop.time() * 1000 * self._rate)
 
     def monotonic(self) -> float:
         return self._loop.time()

@@ -202,6 +202,7 @@ def draw_content(
     steps = _steps(len(content), changes)
     plan = _draw_plan(steps, rng, fate)
     last_done, first_undone = _apply(content, steps, plan)
+    _cover_kept_sectors(content, steps[:first_undone], plan, last_done)
     if fate is DataFate.LOST:
         moment = -1
     elif fate is DataFate.KEPT:
@@ -299,3 +300,14 @@ def _apply(content: bytearray, steps: Sequence[_Step], plan: _Plan) -> tuple[int
         if step.shrinks:
             ground = step.start if ground is None else min(ground, step.start)
     return last_done, first_undone
+
+
+def _cover_kept_sectors(
+    content: bytearray, steps: Sequence[_Step], plan: _Plan, last_done: int
+) -> None:
+    """A sector that arrived arrived whole: as far as the file reached at its moment."""
+    size = len(content)
+    for sector, index in plan.moments.items():
+        if last_done < index < len(steps) and (sector + 1) * plan.grain > size:
+            size = max(size, min((sector + 1) * plan.grain, steps[index].size))
+    resize(content, size)

@@ -25,6 +25,8 @@ class RunReport:
     trace_hash: str
     failure: str | None
     """The traceback, or nothing when the scenario held."""
+    error: str = ""
+    """The first line of what went wrong."""
 
 
 def load(name: str) -> Scenario[object]:
@@ -36,18 +38,20 @@ def load(name: str) -> Scenario[object]:
 def run_seed(name: str, seed: int, *, loud: bool = False) -> RunReport:
     world = SimWorld(seed)
     if loud:
-        world.loop.trace.listener = lambda line: _say(line)
-    failure = None
+        world.loop.trace.listener = _say
+    failure, error = None, ""
     try:
         simulate(load(name), seed=seed, world=world)
-    except Exception as error:  # noqa: BLE001  the report carries it
-        failure = "".join(traceback.format_exception(error))
+    except Exception as raised:  # noqa: BLE001  the report carries it
+        failure = "".join(traceback.format_exception(raised))
+        error = f"{type(raised).__name__}: {raised}".partition("\n")[0]
     return RunReport(
         seed=seed,
         virtual_seconds=world.loop.time(),
         callbacks=world.loop.steps,
         trace_hash=world.trace_hash(),
         failure=failure,
+        error=error,
     )
 
 
