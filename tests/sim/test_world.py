@@ -141,21 +141,29 @@ def test_randomness_differs_by_seed_host_and_life() -> None:
     assert len({*one, *other}) == 6
 
 
-def test_a_call_in_a_thread_happens_after_what_its_caller_does_next() -> None:
-    async def write(env: Env) -> bool:
-        file = env.disk.open("/f", create=True)
-        file.pwrite(b"before", 0)
-        syncing = env.tasks.in_thread(file.fdatasync)
-        file.pwrite(b"after", 6)
-        assert not syncing.done()
-        await syncing
-        return env.disk.size("/f") == 11
+async def sync_and_write_on(env: Env) -> None:
+    file = env.disk.open("/f", create=True)
+    file.pwrite(b"before", 0)
+    syncing = env.tasks.in_thread(file.fdatasync)
+    file.pwrite(b"beside", 6)
+    assert not syncing.done()
+    while not syncing.done():
+        await asyncio.sleep(0.001)
+        file.pwrite(b"after!", file.size())
 
-    async def main(world: SimWorld) -> None:
-        assert await world.start("a", write(world.env("a")), what="write")
-        assert world.disk("a").pending() == ["create f"]
 
-    simulate(main, seed=1)
+def test_a_sync_in_a_thread_covers_what_was_before_and_perhaps_more() -> None:
+    async def main(world: SimWorld) -> set[str]:
+        await world.start("a", sync_and_write_on(world.env("a")), what="write")
+        return set(world.disk("a").pending())
+
+    seen = [simulate(main, seed=seed) for seed in range(40)]
+    assert not any("write /f 0+6" in pending for pending in seen)
+    beside = ["write /f 6+6" in pending for pending in seen]
+    assert True in beside
+    assert False in beside
+    # The answer always comes after the sync: something written in between is not covered.
+    assert all(len(pending) > 1 for pending in seen)
 
 
 def test_a_call_in_a_process_takes_only_what_can_be_pickled() -> None:
@@ -197,6 +205,17 @@ def test_a_killed_process_runs_nothing_more_not_even_its_finally() -> None:
         return seen.copy()
 
     assert simulate(main, seed=1) == ["started", "started"]
+
+
+def test_a_process_cannot_end_itself() -> None:
+    async def main(world: SimWorld) -> None:
+        async def end() -> None:
+            world.kill("a")
+
+        await world.start("a", end(), what="end")
+
+    with pytest.raises(AssertionError, match="cannot end itself"):
+        simulate(main, seed=1)
 
 
 def test_power_can_go_in_the_middle_of_a_disk_operation() -> None:

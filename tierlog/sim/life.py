@@ -26,6 +26,10 @@ class Life:
 _life: contextvars.ContextVar[Life | None] = contextvars.ContextVar("tierlog_life", default=None)
 
 
+def current_life() -> Life | None:
+    return _life.get()
+
+
 def current_host() -> str:
     life = _life.get()
     return DRIVER if life is None else life.host

@@ -232,9 +232,14 @@ class SimLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]  # callables as in `Tasks`
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """The call happens on the loop, at a drawn later moment."""
+        """The call happens on the loop: at once, as if a thread were quick, or at a drawn later
+        moment. Either way its answer comes later still, so that nobody can take what was written
+        meanwhile for part of it."""
         future = self.create_future()
-        self.call_later(self.draw_call_delay(), self._run_call, future, func, args)
+        if self._rng.random() < 0.25:
+            self._run_call(future, func, args)
+        else:
+            self.call_later(self.draw_call_delay(), self._run_call, future, func, args)
         return future
 
     def draw_call_delay(self) -> float:
@@ -250,11 +255,18 @@ class SimLoop(asyncio.BaseEventLoop):
         try:
             result = func(*args)
         except BaseException as error:  # noqa: BLE001  handed to whoever waits, as a pool does
-            if not future.done():
-                future.set_exception(error)
+            self.call_later(self.draw_call_delay(), _answer, future, None, error)
         else:
-            if not future.done():
-                future.set_result(result)
+            self.call_later(self.draw_call_delay(), _answer, future, result, None)
+
+
+def _answer(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 def name_of(callback: Any) -> str:

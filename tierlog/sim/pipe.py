@@ -6,6 +6,7 @@ is lost: TCP would send it again, so it arrives after the link heals.
 """
 
 import asyncio
+import zlib
 from collections import deque
 from random import Random
 from typing import TYPE_CHECKING
@@ -108,7 +109,7 @@ class Pipe:
             return
         _, segment = self._wire.popleft()
         self._on_wire_bytes -= len(segment)
-        self._link.tell(f"{len(segment)} bytes" if segment else "end")
+        self._link.tell(f"{len(segment)} {zlib.crc32(segment):x}" if segment else "end")
         self._hand_over(segment)
         self._arm()
 

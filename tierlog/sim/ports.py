@@ -75,7 +75,7 @@ class SimTasks:
         return self._loop.create_task(work, name=named, context=context_of(self._life))
 
     def in_thread(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
-        """At a drawn later moment: what the caller does until then happens first."""
+        """At some moment from now on: what the caller does next may happen before or after."""
         return context_of(self._life).run(self._loop.run_in_executor, None, call, *args)
 
     def in_process(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from tierlog.env import Env
 from tierlog.sim.disk import PowerCut, SimDisk
-from tierlog.sim.life import Life, context_of, life_of
+from tierlog.sim.life import Life, context_of, current_life, life_of
 from tierlog.sim.loop import SimLoop, SimTask
 from tierlog.sim.ports import SimClock, SimRng, SimTasks
 from tierlog.sim.power import DataFate, NameFate
@@ -99,6 +99,7 @@ class SimWorld:
 
     def kill(self, name: str) -> None:
         """kill -9: the page cache and the kernel's part of the connections survive."""
+        self._check_not_own(name)
         self._end_life(name, silently=False)
         self.disk(name).kill()
 
@@ -106,6 +107,7 @@ class SimWorld:
         self, name: str, *, data: DataFate | None = None, names: NameFate | None = None
     ) -> None:
         """The machine is off and on again. Peers hear nothing until they send something."""
+        self._check_not_own(name)
         self._end_life(name, silently=True)
         self.disk(name).power_cut(self._chance, data=data, names=names)
 
@@ -130,6 +132,10 @@ class SimWorld:
 
         disk.on_op = cut
         return done
+
+    def _check_not_own(self, name: str) -> None:
+        # The rest of the callback would go on, on a disk that already serves the next process.
+        assert current_life() is not self.host(name).life, "a process cannot end itself"
 
     def _end_life(self, name: str, *, silently: bool) -> None:
         host = self.host(name)
