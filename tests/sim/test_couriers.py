@@ -14,6 +14,14 @@ def test_no_acknowledged_message_is_lost(seed: int) -> None:
     assert world.run(couriers(world)) >= len(COURIERS) * MESSAGE_COUNT
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_no_acknowledged_message_is_lost_under_many_seeds(first: int) -> None:
+    for seed in range(first, first + 50):
+        world = SimWorld(seed)
+        world.run(couriers(world))
+
+
 @pytest.mark.parametrize("bug", Bug)
 def test_a_depot_that_breaks_a_rule_is_found_out(bug: Bug) -> None:
     def search() -> None:

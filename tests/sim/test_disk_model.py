@@ -2,9 +2,16 @@
 
 from random import Random
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tierlog.sim import SimDisk
 
@@ -129,5 +136,14 @@ class DiskMachine(RuleBasedStateMachine):
             assert self.read(name) == model.content
 
 
-TestDiskModel = DiskMachine.TestCase
-TestDiskModel.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+def test_the_disk_is_like_the_model() -> None:
+    run_state_machine_as_test(
+        DiskMachine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
+    )
+
+
+@pytest.mark.slow
+def test_the_disk_is_like_the_model_at_length() -> None:
+    run_state_machine_as_test(
+        DiskMachine, settings=settings(max_examples=600, stateful_step_count=60, deadline=None)
+    )

@@ -13,7 +13,7 @@ from tierlog.sim.loop import name_of
 
 T = TypeVar("T")
 
-SEEDS = range(60)
+SEEDS = range(30)
 
 
 def run(work: Callable[[], Coroutine[Any, Any, T]], seed: int = 1) -> T:

@@ -7,7 +7,7 @@ import pytest
 
 from tierlog.sim import HostDied, SimWorld, simulate
 
-SEEDS = range(25)
+SEEDS = range(20)
 
 
 class Recorder(asyncio.Protocol):
