@@ -96,6 +96,11 @@ def test_replay_can_tell_every_event(capsys: pytest.CaptureFixture[str]) -> None
     assert "seed 2: held" in out
 
 
+def test_replay_of_a_scenario_that_is_not_there_says_so() -> None:
+    with pytest.raises(AttributeError, match="no_such_scenario"):
+        replay([f"{__name__}:no_such_scenario", "--seed", "1"])
+
+
 def test_a_scenario_inside_a_function_is_replayed_by_hand() -> None:
     async def inner(world: SimWorld) -> None:
         raise KeyError

@@ -97,11 +97,16 @@ def _settle_directory(
 
 
 def _settle_file(node: FileNode, rng: Random, fate: DataFate) -> FileNode:
-    content = draw_content(node.durable, node.changes, rng, fate)
+    if node.changes:
+        content = draw_content(node.durable, node.changes, rng, fate)
+    else:
+        content = node.durable
+        node.shared = True
     blocks = -(-max(len(content), node.reserved) // BLOCK_BYTES)
     return FileNode(
         durable=content,
-        cache=content.copy(),
+        cache=content,
+        shared=True,
         reserved=node.reserved,
         charged=blocks * BLOCK_BYTES,
         bad_ranges=node.bad_ranges.copy(),

@@ -36,12 +36,13 @@ def load(name: str) -> Scenario[object]:
 
 
 def run_seed(name: str, seed: int, *, loud: bool = False) -> RunReport:
+    scenario = load(name)
     world = SimWorld(seed)
     if loud:
         world.loop.trace.listener = _say
     failure, error = None, ""
     try:
-        simulate(load(name), seed=seed, world=world)
+        simulate(scenario, seed=seed, world=world)
     except Exception as raised:  # noqa: BLE001  the report carries it
         failure = "".join(traceback.format_exception(raised))
         error = f"{type(raised).__name__}: {raised}".partition("\n")[0]
