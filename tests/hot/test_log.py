@@ -12,7 +12,7 @@ from tierlog.types import Offset
 def filled(disk: SimDisk, count: int = 40) -> dict[int, bytes]:
     """A closed log of `count` batches with two records each, over several segments."""
     log, syncs = open_log(disk)
-    expected = {}
+    expected: dict[int, bytes] = {}
     for number in range(count):
         values = (b"a%04d" % number * 20, b"b%04d" % number * 20)
         placed = append_values(log, *values)

@@ -10,6 +10,7 @@ from typing import Protocol
 from tierlog.env import Disk, Env
 from tierlog.hot.errors import DirectoryInUse, DiskFull, LogBroken
 from tierlog.hot.files import FilePool
+from tierlog.hot.smallfile import make_directory
 from tierlog.hot.sync import Syncs, SyncScheduler
 
 LOCK = ".lock"
@@ -39,7 +40,7 @@ class LogDirectory:
         self.env = env
         self.path = path
         self._reserve_bytes = reserve_bytes
-        env.disk.mkdir(path)
+        make_directory(env.disk, path)
         try:
             self._lock = env.disk.lock(f"{path}/{LOCK}")
         except BlockingIOError as held:

@@ -43,9 +43,10 @@ class OffsetIndex:
         """The entry with the largest position that is <= `position`."""
         return self._entry(self._pairs.count_at_most(position, column=1))
 
-    def truncate(self, position: Position) -> None:
-        """Forget the batches at `position` and after it."""
-        self._pairs.keep(self._pairs.count_at_most(position - 1, column=1))
+    def truncate(self, position: Position, offset: Offset) -> None:
+        """Forget the batches at `position` and after it, which begin with `offset`."""
+        before = self._pairs.count_at_most(offset - self.base_offset - 1, column=0)
+        self._pairs.keep(min(before, self._pairs.count_at_most(position - 1, column=1)))
 
     def to_bytes(self) -> bytes:
         return self._pairs.to_bytes()

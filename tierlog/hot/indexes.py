@@ -80,7 +80,7 @@ def load_indexes(
     if loaded is None or loaded_times is None:
         return None
     # Entries behind the checkpointed end speak of batches that nobody vouches for.
-    loaded.truncate(size)
+    loaded.truncate(size, next_offset)
     loaded_times.truncate(next_offset)
     indexes.offsets = loaded
     indexes.times = loaded_times

@@ -2,7 +2,7 @@
 
 Captured on the loop, run in a thread, touching only what it captured:
 
-1. fdatasync of the `.log` files with unsynced batches, oldest first;
+1. fdatasync of the `.log` files with unsynced batches, oldest first; then the end mark may say so;
 2. index files and producer snapshot, when a checkpoint is due;
 3. the directory, when names were created;
 4. the checkpoint, which vouches for all of the above;
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tierlog.env import Disk, File
 from tierlog.hot import names, smallfile
 from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
+from tierlog.hot.endmark import store_end
 from tierlog.hot.indexes import write_indexes
 from tierlog.hot.replay import snapshot_offsets
 from tierlog.hot.salvage import remove_segment
@@ -47,6 +48,7 @@ class SyncJob:
             smallfile.write_all(self.disk, path, data)
         if self.names_changed or self.indexes or self.snapshots:
             self.disk.sync_dir(self.directory)
+        store_end(self.disk, self.directory, self.end)
         if self.checkpoint is not None:
             store_checkpoint(self.disk, self.directory, self.checkpoint)
             self._remove_unlisted(self.checkpoint)

@@ -21,6 +21,7 @@ from tierlog.env import Disk, File
 from tierlog.hot import names
 from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
 from tierlog.hot.directory import LogDirectory
+from tierlog.hot.endmark import store_end
 from tierlog.hot.errors import LogBroken, LogClosed, LogError, OffsetOutOfRange
 from tierlog.hot.job import SyncJob
 from tierlog.hot.recovery import Recovery
@@ -29,6 +30,7 @@ from tierlog.hot.salvage import remove_segment
 from tierlog.hot.segment import Segment, empty_numbers
 from tierlog.hot.segments import SegmentList
 from tierlog.hot.settings import LogSettings
+from tierlog.hot.smallfile import make_directory
 from tierlog.hot.snapshot import encode_snapshot
 from tierlog.hot.store import refused
 from tierlog.hot.sync import Job
@@ -79,9 +81,7 @@ class Log:
         self._waiters: deque[tuple[Offset, asyncio.Future[None]]] = deque()
         self._jobs: list[Pending] = []
         self._refusal: str | None = None
-        if not self._disk.exists(self.path):
-            self._disk.mkdir(self.path)
-            self._disk.sync_dir(directory.path)
+        make_directory(self._disk, self.path)
         self._open(start)
         directory.attach(self)
 
@@ -332,6 +332,7 @@ class Log:
             segments=tuple(one.numbers for one in self.segments if one.next_offset <= cut),
         )
         store_checkpoint(self._disk, self.path, checkpoint)
+        store_end(self._disk, self.path, checkpoint.durable_end, sync=True)
         drop_snapshots(self._disk, self.path, lambda offset: offset > cut)
         for segment in reversed([one for one in self.segments if one is not kept]):
             if segment.base_offset > kept.base_offset:

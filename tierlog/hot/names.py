@@ -10,6 +10,7 @@ DELETED = ".deleted"
 TORN = "torn"
 DAMAGED = "damaged"
 CHECKPOINT = "partition.checkpoint"
+END_MARK = "durable.end"
 
 
 def segment_name(base_offset: Offset, suffix: str) -> str:

@@ -78,8 +78,7 @@ class SegmentReader:
         first = parse_header(data)
         if first.size_bytes > len(data):
             return self.segment.file().pread(first.size_bytes, position), first.next_offset
-        cut = self._indexed_border(data, position)
-        next_offset = first.next_offset
+        cut, next_offset = self._indexed_border(data, position)
         while cut + HEADER_BYTES <= len(data):
             header = parse_header(data, cut)
             if header.size_bytes < HEADER_BYTES or cut + header.size_bytes > len(data):
@@ -88,14 +87,15 @@ class SegmentReader:
             next_offset = header.next_offset
         return memoryview(data)[:cut], next_offset
 
-    def _indexed_border(self, data: Bytes, position: Position) -> int:
-        """The last batch border in `data` that the index knows, as an index into `data`."""
+    def _indexed_border(self, data: Bytes, position: Position) -> tuple[int, Offset]:
+        """The last batch in `data` that the index knows: where it begins, and its base offset."""
         offsets = self.segment.indexes().offsets
         entry = offsets.before_position(Position(position + len(data) - HEADER_BYTES))
-        if entry is None or entry.position < position:
-            return 0
-        header = parse_header(data, entry.position - position)
-        return entry.position - position if header.last_offset == entry.last_offset else 0
+        if entry is not None and entry.position > position:
+            header = parse_header(data, entry.position - position)
+            if header.last_offset == entry.last_offset:
+                return entry.position - position, header.base_offset
+        return 0, Offset(-1)
 
     def _check(self, data: Bytes, position: Position, expected: Offset) -> Bytes:
         """Check bytes that are not trusted yet; serve the sound ones before a bad batch."""

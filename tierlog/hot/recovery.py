@@ -21,6 +21,7 @@ from itertools import pairwise
 from tierlog.env import Disk, File
 from tierlog.hot import names, smallfile
 from tierlog.hot.checkpoint import Checkpoint, load_checkpoint, store_checkpoint
+from tierlog.hot.endmark import load_end, store_end
 from tierlog.hot.epochs import LeaderEpochs
 from tierlog.hot.files import FilePool
 from tierlog.hot.indexes import write_indexes
@@ -65,18 +66,18 @@ class Recovered:
 
 
 def judge(
-    *, start: Offset, checkpoint: Checkpoint | None, boot: str, at_end: bool, whole: bool
+    *, start: Offset, durable_end: Offset | None, same_boot: bool, at_end: bool, whole: bool
 ) -> str:
     """Is a bad batch at offset `start` a torn write or damage?
 
     Below the recorded durable end it is damage. In the same boot the page cache survived, so only
     the write that the kill interrupted can be torn: the very last one, and cut short (not `whole`).
-    After a power cut unsynced writes may be torn in any order. Without a checkpoint nobody knows,
-    and the careful answer is damage.
+    After a power cut unsynced writes may be torn in any order. Where no durable end is recorded
+    nobody knows, and the careful answer is damage.
     """
-    if checkpoint is None or start < checkpoint.durable_end:
+    if durable_end is None or start < durable_end:
         return names.DAMAGED
-    if checkpoint.boot == boot and not (at_end and not whole):
+    if same_boot and (whole or not at_end):
         return names.DAMAGED
     return names.TORN
 
@@ -94,6 +95,8 @@ class Recovery:
     now_ms: int
     boot: str = ""
     checkpoint: Checkpoint | None = None
+    durable_end: Offset | None = None
+    """As recorded; None when nobody wrote it down, or the record is damaged."""
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     producers: Producers = field(default_factory=Producers)
     segments: list[Segment] = field(default_factory=list)
@@ -105,6 +108,7 @@ class Recovery:
     def run(self) -> Recovered:
         self.boot = self.disk.boot_id()
         self.checkpoint = load_checkpoint(self.disk, self.directory)
+        self.durable_end = self._durable_end()
         bases = self._tidy()
         self.log_start = self._log_start(bases)
         scan_bases = self._believe(bases)
@@ -121,6 +125,22 @@ class Recovery:
             producers=self.producers,
             gaps=self.gaps,
             scanned_bytes=self.scanned_bytes,
+        )
+
+    def _durable_end(self) -> Offset | None:
+        mark = load_end(self.disk, self.directory)
+        if self.checkpoint is None or (mark is not None and mark > self.checkpoint.durable_end):
+            return mark
+        return self.checkpoint.durable_end
+
+    def _judge(self, start: Offset, *, at_end: bool, whole: bool) -> str:
+        same_boot = self.checkpoint is not None and self.checkpoint.boot == self.boot
+        return judge(
+            start=start,
+            durable_end=self.durable_end,
+            same_boot=same_boot,
+            at_end=at_end,
+            whole=whole,
         )
 
     # What is there, and what may be believed
@@ -162,13 +182,12 @@ class Recovery:
         return [base for base in bases if base not in believed or base in last]
 
     def _listed(self, bases: list[Offset]) -> list[SegmentNumbers]:
-        """The checkpoint's segments; those below log start are leftovers of a trim and go now."""
+        """The checkpoint's segments. What lies before them are leftovers of a trim and go now."""
         listed = list(self.checkpoint.segments) if self.checkpoint else []
         while len(listed) > 1 and listed[0].next_offset <= self.log_start:
-            numbers = listed.pop(0)
-            if numbers.base_offset in bases:
-                bases.remove(numbers.base_offset)
-            remove_segment(self.disk, self.directory, numbers.base_offset)
+            listed.pop(0)
+        while listed and bases and bases[0] < listed[0].base_offset:
+            remove_segment(self.disk, self.directory, bases.pop(0))
         return listed
 
     def _longer(self) -> bool:
@@ -251,9 +270,7 @@ class Recovery:
         found = resync(file, start=bad, end=size, floor=start, ceiling=ceiling)
         at_end = found is None and ceiling == OFFSET_MAX
         whole = not isinstance(state.fault, TruncatedBatch)
-        kind = judge(
-            start=start, checkpoint=self.checkpoint, boot=self.boot, at_end=at_end, whole=whole
-        )
+        kind = self._judge(start, at_end=at_end, whole=whole)
         if found is not None:
             bad_end, end = found[0], found[1].base_offset
         else:
@@ -270,7 +287,7 @@ class Recovery:
     def _tail_end(self, file: File, bad: Position, size: Position, start: Offset) -> Offset:
         """Where offsets go on after a tail was cut: behind everything that was seen or durable."""
         seen = seen_end(file, start=bad, end=size, floor=start)
-        return max(seen, self.checkpoint.durable_end) if self.checkpoint else seen
+        return seen if self.durable_end is None else max(seen, self.durable_end)
 
     def _report(self, gap: Gap, reason: str) -> None:
         self.gaps.append(gap)
@@ -282,8 +299,8 @@ class Recovery:
         """Offsets below the durable end, or seen in a cut tail, belong to the past."""
         end = self.segments[-1].next_offset if self.segments else self.log_start
         known = [end, self.log_start, *(gap.end for gap in self.gaps)]
-        if self.checkpoint is not None:
-            known.append(self.checkpoint.durable_end)
+        if self.durable_end is not None:
+            known.append(self.durable_end)
         log_end = max(known)
         if not self.segments or log_end > end:
             segment = self._segment(empty_numbers(log_end))
@@ -298,9 +315,7 @@ class Recovery:
         end = self.log_start
         for segment in self.segments:
             if segment.base_offset > end and end not in accounted:
-                kind = judge(
-                    start=end, checkpoint=self.checkpoint, boot=self.boot, at_end=False, whole=False
-                )
+                kind = self._judge(end, at_end=False, whole=False)
                 gap = Gap(start=end, end=segment.base_offset, kind=kind)
                 self._report(gap, "the bytes are missing")
                 name = names.aside_name(gap.start, gap.end, kind)
@@ -337,6 +352,7 @@ class Recovery:
         drop_snapshots(self.disk, self.directory, lambda offset: offset > log_end)
         snapshot = names.segment_path(self.directory, log_end, names.SNAPSHOT)
         smallfile.write_all(self.disk, snapshot, encode_snapshot(self.producers))
+        store_end(self.disk, self.directory, log_end)
         self.disk.sync_dir(self.directory)
         checkpoint = Checkpoint(
             boot=self.boot,

@@ -133,12 +133,13 @@ class Segment:
 
     def visit(self, header: BatchHeader, position: Position) -> None:
         """Recovery found the next batch of the segment."""
+        indexes = self.indexes()  # First: what is loaded is cut to the size known so far.
         self.size = Position(position + header.size_bytes)
         self.next_offset = header.next_offset
         if header.max_timestamp > self.max_timestamp:
             self.max_timestamp = header.max_timestamp
             self.max_timestamp_offset = header.last_offset
-        self.indexes().visit(header, position)
+        indexes.visit(header, position)
 
     def seal(self) -> tuple[bytes, bytes]:
         """No more appends. Returns the final content of the index files."""

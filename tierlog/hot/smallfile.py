@@ -5,6 +5,8 @@ the old or the new content is there, never a mixture. `.tmp` leftovers mean noth
 when a log opens.
 """
 
+from os.path import dirname
+
 from tierlog.env import Disk
 from tierlog.types import Bytes
 
@@ -39,3 +41,13 @@ def read_all(disk: Disk, path: str) -> bytes:
         return file.pread(file.size(), 0)
     finally:
         file.close()
+
+
+def make_directory(disk: Disk, path: str) -> None:
+    """Make the directory and its parents, each name durable: a file in a lost folder is lost."""
+    if disk.exists(path):
+        return
+    parent = dirname(path) or "."
+    make_directory(disk, parent)
+    disk.mkdir(path)
+    disk.sync_dir(parent)
