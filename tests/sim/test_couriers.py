@@ -1,11 +1,16 @@
 """The ground-floor scenario holds, and would not hold if the depot broke its rules."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tierlog.sim import SimWorld
-from tierlog.sim.__main__ import main
 from tierlog.sim.couriers import COURIERS, MESSAGE_COUNT, couriers
 from tierlog.sim.depot import Bug, decode, encode
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("seed", range(1000, 1020))
@@ -43,14 +48,27 @@ def test_a_torn_record_ends_the_log() -> None:
         )
 
 
-def test_simulate_prints_a_table_and_names_failed_seeds(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tierlog.sim", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_simulate_prints_a_table_and_names_failed_seeds() -> None:
+    held = simulate("tierlog.sim.couriers:couriers", "--seeds", "3")
+    assert held.returncode == 0, held.stderr
+    head, row = held.stdout.splitlines()
+    assert head.split() == ["scenario", "seeds", "virtual", "h", "callbacks/s", "failed"]
+    assert row.split()[:2] == ["tierlog.sim.couriers:couriers", "3"]
+    assert row.split()[-1] == "0"
+
     scenario = "tests.sim.test_world:failing_scenario"
-    assert main(["tierlog.sim.couriers:couriers", "--seeds", "3", "--processes", "1"]) == 0
-    assert main([scenario, "--seeds", "4", "--first", "6", "--processes", "1"]) == 1
-    out = capfd.readouterr().out
-    assert out.count("virtual h") == 2
-    assert f"python -m tierlog.sim.replay {scenario} --seed 7\n" in out
-    assert "seed 9: AssertionError: odd" in out
-    assert "--seed 8" not in out
+    failed = simulate(scenario, "--seeds", "4", "--first", "6")
+    assert failed.returncode == 1
+    assert f"python -m tierlog.sim.replay {scenario} --seed 7\n" in failed.stdout
+    assert "seed 9: AssertionError: odd" in failed.stdout
+    assert "--seed 8" not in failed.stdout

@@ -13,17 +13,13 @@ import sys
 from collections.abc import Sequence
 
 from tierlog.env import LocalTasks, SystemClock
-from tierlog.sim.replay import RunReport, run_seed
+from tierlog.sim.replay import RunReport, run_slice
 
 DEFAULT = ("tierlog.sim.couriers:couriers",)
 SLICE = 10
 """Seeds handed to a process at a time: small enough that both stay busy to the end."""
 
 FAILURES_SHOWN = 10
-
-
-def run_slice(name: str, seeds: Sequence[int]) -> list[RunReport]:
-    return [run_seed(name, seed) for seed in seeds]
 
 
 async def run_seeds(tasks: LocalTasks, name: str, seeds: Sequence[int]) -> list[RunReport]:

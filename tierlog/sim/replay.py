@@ -9,6 +9,7 @@ The scenario is named `module:function`. Exit code 0 if it holds, 1 with its tra
 import argparse
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -54,6 +55,11 @@ def run_seed(name: str, seed: int, *, loud: bool = False) -> RunReport:
         failure=failure,
         error=error,
     )
+
+
+def run_slice(name: str, seeds: Sequence[int]) -> list[RunReport]:
+    """For worker processes, which cannot import a `__main__`."""
+    return [run_seed(name, seed) for seed in seeds]
 
 
 def _say(line: str) -> None:
