@@ -169,7 +169,7 @@ class SimWorld:
         return self.loop.trace.hexdigest()
 
     def _story(self) -> str:
-        tail = "\n".join(f"    {line}" for line in self.loop.trace.tail)
+        tail = "\n".join(f"    {line}" for line in self.loop.trace.tail())
         return f"simulated world, seed {self.seed}; its last events:\n{tail}"
 
     def _on_problem(self, loop: object, context: dict[str, Any]) -> None:
