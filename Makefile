@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check clean
+.PHONY: help install format lint types unit test check simulate clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -38,6 +38,13 @@ test: $(STAMP) ## Every test, real components included
 	$(BIN)/pytest -n 2
 
 check: lint types unit ## What every commit passes
+
+SEEDS ?= 300
+FIRST ?= 1
+# Scenarios by name, module:function. A room that brings one adds it here.
+SCENARIOS ?= tierlog.sim.couriers:couriers
+simulate: $(STAMP) ## Run the scenarios of the simulated world under SEEDS seeds from FIRST on
+	$(BIN)/python -m tierlog.sim $(SCENARIOS) --seeds $(SEEDS) --first $(FIRST)
 
 clean: ## Remove what the verbs made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
