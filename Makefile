@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check bench clean
+.PHONY: help install format lint types unit test check bench native clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -42,5 +42,10 @@ check: lint types unit ## What every commit passes
 bench: $(STAMP) ## Interleaved comparisons, printed as tables; BENCH="--only NAME --write" to choose
 	$(BIN)/python -m benchmarks $(BENCH)
 
+native: ## Build the C load generator, reference server and limits probe
+	@if command -v $(CC) >/dev/null; then $(MAKE) -C benchmarks/native; \
+	elif [ "$$CI" = true ]; then echo "no C compiler ($(CC)): CI needs one"; exit 1; \
+	else echo "no C compiler ($(CC)): benchmarks/native is left out"; fi
+
 clean: ## Remove what the verbs made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info benchmarks/native/build
