@@ -38,13 +38,18 @@ class PartitionData(Struct):
 class DescribeQuorumResponse(Response, api_key=55, versions="0-2", flexible="0+"):
     error_code: int = int16()
     error_message: str | None = string("2+", nullable=True, default=None, ignorable=True)
-    topics: list[TopicData] = array()
+    topics: list[TopicState] = array()
     nodes: list[Node] = array(versions="2+", default=EMPTY)
 
 
 class Node(Struct):
     node_id: int = int32()
     listeners: list[Listener] = array()
+
+
+class TopicState(Struct):
+    topic_name: str = string()
+    partitions: list[PartitionState] = array()
 
 
 class PartitionState(Struct):
