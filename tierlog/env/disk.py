@@ -88,6 +88,11 @@ class Disk(Protocol):
         ...
 
 
+CLOSED_FD = 0x7FFFFFFF
+"""Stands for a closed file: no process may hold so many, so the kernel answers EBADF. For -1 some
+calls raise ValueError instead, which nobody who minds disk errors would catch."""
+
+
 class LocalFile:
     """A file descriptor."""
 
@@ -132,8 +137,8 @@ class LocalFile:
         return os.fstat(self._fd).st_size
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
+        fd, self._fd = self._fd, CLOSED_FD
+        if fd != CLOSED_FD:
             os.close(fd)
 
 
