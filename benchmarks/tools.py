@@ -106,16 +106,21 @@ def load(
     requests: Sequence[bytes],
     *,
     ports: Sequence[int],
-    seconds: float,
+    seconds: float = 60.0,
+    requests_max: int | None = None,
     connections: int = 1,
     depth: int | None = None,
     options: Mapping[str, str | None] | None = None,
 ) -> dict[str, Any]:
-    """Drive a server with requests, one kind per connection in turn; every answer must be right."""
+    """Drive a server with requests, one kind per connection in turn; every answer must be right.
+
+    Ends after `seconds`, or after `requests_max` requests on each connection if that is sooner.
+    """
     with tempfile.TemporaryDirectory(prefix="tierlog-load-") as folder:
         command = [str(BUILD / "load"), "--seconds", str(seconds)]
         command += ["--connections", str(connections)]
         command += [] if depth is None else ["--depth", str(depth)]
+        command += [] if requests_max is None else ["--requests", str(requests_max)]
         for number, request in enumerate(requests):
             path = Path(folder) / f"{number}.request"
             path.write_bytes(request)

@@ -24,6 +24,10 @@ static uint64_t in_flight(const Connection *connection) {
     return connection->sent - connection->tally.answers;
 }
 
+static uint64_t unsent(const Connection *connection) {
+    return connection->plan->requests - connection->sent;
+}
+
 /* ---- connecting ---- */
 
 static bool open_socket(Connection *connection) {
@@ -88,6 +92,7 @@ static bool send_requests(Connection *connection, uint64_t count, uint64_t time_
 static bool top_up(Connection *connection, uint64_t now) {
     if (now >= connection->plan->end_ns && connection->sent > 0) return true;
     uint64_t room = connection->plan->depth - in_flight(connection);
+    if (room > unsent(connection)) room = unsent(connection);
     /* Large requests one by one with a clock of their own: sending one takes a while. */
     if (connection->request.length < JOIN_BELOW_BYTES) return send_requests(connection, room, now);
     for (; room > 0; room--)
@@ -96,6 +101,7 @@ static bool top_up(Connection *connection, uint64_t now) {
 }
 
 static uint64_t next_due(const Connection *connection) {
+    if (unsent(connection) == 0) return UINT64_MAX;
     return connection->first_due_ns + connection->sent * connection->plan->interval_ns;
 }
 

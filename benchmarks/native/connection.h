@@ -10,6 +10,7 @@ typedef struct {
     uint64_t start_ns;
     uint64_t end_ns;
     uint64_t interval_ns; /* open loop: time between two requests of one connection; 0: closed loop */
+    uint64_t requests;    /* a connection sends no more than these */
     uint32_t depth;       /* requests in flight at most */
     uint32_t timeout_s;   /* without a byte for so long the connection has failed */
     bool walk;
@@ -57,7 +58,7 @@ typedef struct {
 /* To be called before the clock starts. False, with the reason in the tally, if nobody answers. */
 bool connect_to_server(Connection *connection);
 
-/* Thread body; the argument is a Connection. Sends one request at least, however late it wakes. */
+/* Thread body; the argument is a Connection. Closed loop: sends one request at least, however late it wakes. */
 void *drive_connection(void *connection);
 
 #endif

@@ -32,6 +32,7 @@ static const char usage[] =
     "  --connections N    one thread each (1)\n"
     "  --depth N          requests in flight on a connection (1; with --rate 1024)\n"
     "  --seconds S        how long to send; answers in flight are then awaited (1, at most 600)\n"
+    "  --requests N       end earlier, after so many requests on each connection\n"
     "  --rate R           open loop: requests a second over all connections together\n"
     "  --walk             Fetch: go on from the last record received; needs --depth 1\n"
     "  --crc              Fetch: check the CRC of every batch\n"
@@ -40,8 +41,9 @@ static const char usage[] =
 
 typedef struct {
     uint16_t ports[PORTS_MAX];
-    Request requests[FILES_MAX];
+    Request files[FILES_MAX];
     uint32_t port_count, file_count, connections, depth, timeout_s;
+    uint64_t requests;
     double seconds, rate;
     bool walk, check_crc;
 } Settings;
@@ -90,13 +92,13 @@ static void add_port(Settings *settings, const char *text) {
 
 static void add_request(Settings *settings, const char *path) {
     if (settings->file_count == FILES_MAX) refuse("more than %d request files", FILES_MAX);
-    settings->requests[settings->file_count++] = read_request(path);
+    settings->files[settings->file_count++] = read_request(path);
 }
 
 static void check_walk(const Settings *settings) {
     if (settings->depth != 1) refuse("--walk needs --depth 1: an offset comes from the last answer");
     for (uint32_t i = 0; i < settings->file_count; i++) {
-        const Inspection *inspection = &settings->requests[i].inspection;
+        const Inspection *inspection = &settings->files[i].inspection;
         if (inspection->header.key != API_FETCH || inspection->partitions != 1)
             refuse("--walk needs Fetch requests of one partition");
     }
@@ -115,10 +117,11 @@ static Settings parse(int argc, char **argv) {
         {"depth", required_argument, NULL, 'd'},   {"connections", required_argument, NULL, 'c'},
         {"seconds", required_argument, NULL, 's'}, {"rate", required_argument, NULL, 'r'},
         {"timeout", required_argument, NULL, 't'}, {"walk", no_argument, NULL, 'w'},
-        {"crc", no_argument, NULL, 'x'},           {"help", no_argument, NULL, 'h'},
+        {"crc", no_argument, NULL, 'x'},           {"requests", required_argument, NULL, 'n'},
+        {"help", no_argument, NULL, 'h'},
         {0},
     };
-    Settings settings = {.connections = 1, .seconds = 1, .timeout_s = 10};
+    Settings settings = {.connections = 1, .seconds = 1, .timeout_s = 10, .requests = UINT64_MAX};
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (option) {
             case 'p': add_port(&settings, optarg); break;
@@ -128,6 +131,7 @@ static Settings parse(int argc, char **argv) {
                 settings.connections = (uint32_t)number("connections", optarg, 1, CONNECTIONS_MAX);
                 break;
             case 's': settings.seconds = number("seconds", optarg, 0.001, SECONDS_MAX); break;
+            case 'n': settings.requests = (uint64_t)number("requests", optarg, 1, 1e12); break;
             case 'r': settings.rate = number("rate", optarg, 0.01, 1e7); break;
             case 't': settings.timeout_s = (uint32_t)number("timeout", optarg, 1, 120); break;
             case 'w': settings.walk = true; break;
@@ -142,7 +146,8 @@ static Settings parse(int argc, char **argv) {
 }
 
 static Plan make_plan(const Settings *settings) {
-    Plan plan = {.depth = settings->depth,
+    Plan plan = {.requests = settings->requests,
+                 .depth = settings->depth,
                  .timeout_s = settings->timeout_s,
                  .walk = settings->walk,
                  .check_crc = settings->check_crc};
@@ -164,7 +169,7 @@ static void connect_all(const Settings *settings, const Plan *plan, Connection *
     for (uint32_t i = 0; i < settings->connections; i++) {
         connections[i].plan = plan;
         connections[i].port = settings->ports[i % settings->port_count];
-        connections[i].request = copy_of(&settings->requests[i % settings->file_count]);
+        connections[i].request = copy_of(&settings->files[i % settings->file_count]);
         if (connect_to_server(&connections[i])) continue;
         fprintf(stderr, "load: port %u: %s\n", connections[i].port, connections[i].tally.failure);
         exit(1);
