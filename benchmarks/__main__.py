@@ -44,9 +44,12 @@ def run_one(name: str, args: argparse.Namespace) -> list[Row]:
     machine = report.Machine.here()
     with tempfile.TemporaryDirectory(prefix="tierlog-bench-", dir=args.scratch) as scratch:
         size = (harness.quick if args.quick else harness.full)(Path(scratch))
-        rows = [
-            row for comparison in modules.load(name)(size) for row in harness.run(comparison, size)
-        ]
+        try:
+            comparisons = modules.load(name)(size)
+        except harness.Unavailable as missing:
+            print(f"\n{name}: left out: {missing}", flush=True)
+            return []
+        rows = [row for comparison in comparisons for row in harness.run(comparison, size)]
     body = report.section(rows, size, machine)
     print(f"\n{name}\n{body}", flush=True)
     if args.write and rows:

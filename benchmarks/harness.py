@@ -69,6 +69,10 @@ class Sample:
     cpu_s: float = math.nan
 
 
+class Unavailable(Exception):
+    """A bench module cannot run here; the sentence says what is missing."""
+
+
 Variant = Callable[[], object]
 
 

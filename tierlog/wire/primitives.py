@@ -1,0 +1,145 @@
+"""The few run-time helpers that compiled codecs share: varints, tag sections, runs of integers.
+
+Everything here is off the fast path: a compiled reader handles the one-byte length and the empty
+tag section itself and calls in only for the rest.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from struct import Struct
+from typing import Any, Final
+
+from tierlog.types import Bytes
+from tierlog.wire.errors import (
+    BadLength,
+    BadTags,
+    EncodeError,
+    NullNotAllowed,
+    TooManyElements,
+    Truncated,
+    WireError,
+)
+
+ELEMENTS_MAX: Final = 1_000_000
+"""Array elements and tagged fields in one message, all nested arrays together."""
+
+STRING_BYTES_MAX: Final = 0x7FFF
+"""Kafka's own limit, which the old two-byte length implies, holds in flexible versions too."""
+
+VARINT_BYTES_MAX: Final = 5
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned varint: seven bits a byte, lowest first, the top bit set on all but the last."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_uvarint(buffer: Bytes, position: int) -> tuple[int, int]:
+    """The value at the position, and the position after it. IndexError at the end of the bytes."""
+    first = buffer[position]
+    if first < 0x80:
+        return first, position + 1
+    return uvarint_tail(buffer, position + 1, first)
+
+
+def uvarint_tail(buffer: Bytes, position: int, first: int) -> tuple[int, int]:
+    """The rest of a varint whose first byte, at least 0x80, has been read already."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise BadLength(f"a varint longer than {VARINT_BYTES_MAX} bytes")
+
+
+def skip_tags(buffer: Bytes, position: int, first: int, budget: int) -> tuple[int, int]:
+    """Step over a tag section of which nothing is known (KIP-482: unknown tags are skipped).
+
+    `first` is the first byte of the tag count. Returns the position after it and what is left of
+    the budget.
+    """
+    count, position, budget = open_tags(buffer, position, first, budget)
+    last = -1
+    for _ in range(count):
+        last, end, position = next_tag(buffer, position, last)
+        position = end
+    return position, budget
+
+
+def open_tags(buffer: Bytes, position: int, first: int, budget: int) -> tuple[int, int, int]:
+    """The number of tagged fields, the position of the first, and what is left of the budget."""
+    count = first
+    if first >= 0x80:
+        count, position = uvarint_tail(buffer, position, first)
+    # Two bytes each at least: tag and size.
+    if 2 * count > len(buffer) - position:
+        raise Truncated(f"{count} tagged fields in {len(buffer) - position} bytes")
+    if count > budget:
+        raise TooManyElements(f"more than {ELEMENTS_MAX} elements and tags")
+    return count, position, budget - count
+
+
+def next_tag(buffer: Bytes, position: int, last: int) -> tuple[int, int, int]:
+    """The next tag, the position where its value ends, and the position where it starts."""
+    tag, position = read_uvarint(buffer, position)
+    size, position = read_uvarint(buffer, position)
+    if tag <= last:
+        raise BadTags(f"tag {tag} after tag {last}")
+    if size > len(buffer) - position:
+        raise Truncated(f"tag {tag} of {size} bytes, {len(buffer) - position} left")
+    return tag, position + size, position
+
+
+def bad_tag_end(tag: int, *, stated_end: int, actual_end: int) -> WireError:
+    return BadTags(f"tag {tag} ends at byte {actual_end}, its size says {stated_end}")
+
+
+def short(buffer: Bytes, position: int, wanted: int) -> WireError:
+    return Truncated(f"needs {wanted} bytes, {len(buffer) - position} left")
+
+
+def bad_array(buffer: Bytes, position: int, count: int, element_bytes_min: int) -> WireError:
+    """Which of the two limits of an array was passed."""
+    if count * element_bytes_min > len(buffer) - position:
+        return Truncated(
+            f"{count} elements of at least {element_bytes_min} bytes, {len(buffer) - position} left"
+        )
+    return TooManyElements(f"more than {ELEMENTS_MAX} elements and tags")
+
+
+def not_a_length(value: int) -> WireError:
+    """A negative length: null where there may be none, or no length at all."""
+    if value == -1:
+        return NullNotAllowed("null is not allowed here")
+    return BadLength(f"length {value}")
+
+
+def long_string(length: int) -> WireError:
+    return BadLength(f"a string of {length} bytes, at most {STRING_BYTES_MAX}")
+
+
+def uvarint_of_string(length_plus_one: int) -> bytes:
+    """The compact length of a string too long for one byte."""
+    if length_plus_one > STRING_BYTES_MAX + 1:
+        raise EncodeError(f"a string of {length_plus_one - 1} bytes, at most {STRING_BYTES_MAX}")
+    return uvarint(length_plus_one)
+
+
+@lru_cache(maxsize=1024)
+def unpack_many(code: str, count: int) -> Callable[[Bytes, int], tuple[Any, ...]]:
+    """Reads a run of `count` integers at once."""
+    return Struct(f">{count}{code}").unpack_from
+
+
+@lru_cache(maxsize=1024)
+def pack_many(code: str, count: int) -> Callable[..., bytes]:
+    return Struct(f">{count}{code}").pack
