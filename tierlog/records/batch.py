@@ -134,6 +134,7 @@ def validate_stored(buffer: Bytes, position: int = 0) -> BatchHeader:
 
     Every failure is a `CorruptBatch`, and a `TruncatedBatch` where the buffer ends first. The
     caller compares base offset and leader epoch with what it expects: the CRC does not cover them.
+    Pass a memoryview here too.
     """
     try:
         fields = _unpack(buffer, position)
