@@ -302,6 +302,8 @@ DAMAGED = {
     "magic": (altered(PLAIN, magic=1), "magic 1"),
     "length too small": (altered(PLAIN, length=10), "length field 10"),
     "length negative": (altered(PLAIN, length=-70), "length field -70"),
+    "length too small, with the CRC of nothing": (altered(PLAIN, length=9, crc=0), "field 9"),
+    "length too large, with the CRC of what is there": (altered(PLAIN, length=999), "only"),
     "crc": (altered(PLAIN, crc=7), "CRC-32C"),
     "count negative": (altered(PLAIN, record_count=-1), "-1 records"),
     "count too large": (altered(PLAIN, record_count=4), "4 records"),
