@@ -56,7 +56,7 @@ __all__ = [
 # On the good roads below every look-up counts (ADR 0004 has the figures): numbers of the layout,
 # which is in `header.py`, stand as literals, methods are bound in advance, and arguments may be
 # passed by place, since keyword-only ones cost a slower call. The two zeros given to crc32c are its
-# seed and "keep the interpreter lock": a hand-over would take longer than the CRC of most batches.
+# seed and "keep the interpreter lock": handing it over for a few microseconds is no gain.
 _unpack = HEADER.unpack_from
 _new = tuple.__new__
 _put_place = Struct(">qii").pack_into
