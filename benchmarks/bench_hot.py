@@ -191,7 +191,8 @@ def read_comparison(size: Size, scratch: Path) -> Comparison:
 def recovery_comparison(size: Size, scratch: Path, label: str) -> Comparison:
     path = scratch / f"recover-{label.replace(' ', '')}"
     # Never synced and never closed: to recovery it looks like a kill.
-    log, directory, _ = filled_log(path, label, size.data_bytes // (1 if label == "64 KB" else 8))
+    data_bytes = size.data_bytes * 4 if label == "64 KB" else size.data_bytes // 8
+    log, directory, _ = filled_log(path, label, data_bytes)
     log_path, total = log.segments.active.path, log.segments.active.size
     checkpoint = (path / "p" / "partition.checkpoint").read_bytes()
     directory.close()
@@ -216,12 +217,10 @@ def recovery_comparison(size: Size, scratch: Path, label: str) -> Comparison:
         file.close()
 
     def ours() -> None:
-        reset()
         log, directory, _ = open_log(path)
         assert log.scanned_bytes == total
         directory.close()
 
-    reset()
     return Comparison(
         name=f"recovery of {label} batches",
         variants={"bare read + CRC": bare, "recovery": ours},
@@ -229,6 +228,8 @@ def recovery_comparison(size: Size, scratch: Path, label: str) -> Comparison:
         hold=0.7 if label == "64 KB" else None,
         units=total,
         unit="bytes",
+        repetitions_max=1,
+        prepare=reset,
         note="fsyncs, index files and checkpoint of the recovery included",
     )
 
