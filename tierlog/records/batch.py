@@ -63,7 +63,6 @@ _put_place = Struct(">qii").pack_into
 _CHECKED = slice(CHECKED_FROM, None)
 _PRODUCED = bits.PRODUCED
 _STORED = bits.STORED
-_TRANSACTIONAL = bits.TRANSACTIONAL
 
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">H")
@@ -107,21 +106,22 @@ def validate_produced(
         record_count,
     ) = fields
     size = len(batch)
-    # The few legal batches that fail a comparison here get a second look at the same rule.
+    # Without a producer a batch cannot be transactional, which leaves the codec alone. The few
+    # legal batches that fail a comparison get a second look at the same rule.
     if (
         magic == 2
         and length == size - 12
         and size <= size_max
         and record_count == last_offset_delta + 1
         and (0 < record_count * 7 <= size or may_hold(record_count, size, attributes))
-        and attributes in _PRODUCED
+        and (
+            attributes <= 4
+            if producer_id == -1
+            else attributes in _PRODUCED and producer_id | producer_epoch | base_sequence >= 0
+        )
         and (
             timestamp_min <= base_timestamp <= max_timestamp <= timestamp_max
             or timestamps_pass(base_timestamp, max_timestamp, timestamp_min, timestamp_max)
-        )
-        and (
-            producer_id | producer_epoch | base_sequence >= 0
-            or (producer_id == -1 and attributes < _TRANSACTIONAL)
         )
         and crc32c(batch[_CHECKED], 0, 0) == crc
     ):
