@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check bench native simulate powerloss planted clean
+.PHONY: help install format lint types unit test check bench native simulate fuzz powerloss planted clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -48,6 +48,10 @@ simulate: $(STAMP) ## Run the scenarios of the simulated world under SEEDS seeds
 
 bench: $(STAMP) ## Interleaved comparisons, printed as tables; BENCH="--only NAME --write" to choose
 	$(BIN)/python -m benchmarks $(BENCH)
+
+TIMES ?= 20
+fuzz: $(STAMP) ## Feed TIMES the inputs of the tests, mutated and random, to the codecs
+	$(BIN)/python -m tests.fuzz --times $(TIMES)
 
 STATES ?= 50000
 powerloss: $(STAMP) ## Recover the log from STATES distinct disk states after power cuts
