@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check bench native clean
+.PHONY: help install format lint types unit test check bench native simulate powerloss planted clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -40,8 +40,22 @@ test: $(STAMP) ## Every test, real components included
 
 check: lint types unit ## What every commit passes
 
+SEEDS ?= 300
+FIRST ?= 1
+# Scenarios by name, module:function. A room that brings one adds it here.
+SCENARIOS ?= tierlog.sim.couriers:couriers
+simulate: $(STAMP) ## Run the scenarios of the simulated world under SEEDS seeds from FIRST on
+	$(BIN)/python -m tierlog.sim $(SCENARIOS) --seeds $(SEEDS) --first $(FIRST)
+
 bench: $(STAMP) ## Interleaved comparisons, printed as tables; BENCH="--only NAME --write" to choose
 	$(BIN)/python -m benchmarks $(BENCH)
+
+STATES ?= 50000
+powerloss: $(STAMP) ## Recover the log from STATES distinct disk states after power cuts
+	$(BIN)/python -m tests.powerloss.search --states $(STATES)
+
+planted: $(STAMP) ## Search anew for every planted bug; a table says which seed found it
+	$(BIN)/python -m tests.planted.search
 
 native: ## Build the C load generator, reference server and limits probe
 	@if command -v $(CC) >/dev/null; then $(MAKE) -C benchmarks/native; \

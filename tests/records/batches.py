@@ -32,7 +32,7 @@ def unsealed(batch: Bytes, **fields: int) -> bytearray:
 record_headers: st.SearchStrategy[RecordHeader] = st.tuples(
     st.text(max_size=20), st.none() | st.binary(max_size=40)
 )
-fields = st.none() | st.binary(max_size=300)
+fields = st.none() | st.binary(max_size=100)
 timestamps = st.just(-1) | st.integers(0, 2**42)
 codecs = st.sampled_from(Codec)
 
@@ -41,7 +41,7 @@ codecs = st.sampled_from(Codec)
 def record_lists(
     draw: st.DrawFn, *, dense: bool = True, min_size: int = 1, base_offset: int = 0
 ) -> list[Record]:
-    count = draw(st.integers(min_size, 12))
+    count = draw(st.integers(min_size, 5))
     gaps = [0 if dense else draw(st.integers(0, 300)) for _ in range(count)]
     return [
         Record(

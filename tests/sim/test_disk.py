@@ -84,6 +84,16 @@ def test_an_unsynced_rename_may_be_lost_and_is_never_halved(disk: SimDisk) -> No
     assert seen == {(("old", b"new"),), (("new", b"new"), ("old", b"old"))}
 
 
+def test_a_synced_rename_does_not_save_the_bytes_of_the_new_file(disk: SimDisk) -> None:
+    write(disk, "/d/f", b"old", sync=True)
+    disk.sync_dir("/d")
+    write(disk, "/d/f.new", b"new")
+    disk.rename("/d/f.new", "/d/f")
+    disk.sync_dir("/d")
+    disk.power_cut(Random(1), data=DataFate.LOST)
+    assert (disk.listdir("/d"), read(disk, "/d/f")) == (["f"], b"")
+
+
 def test_an_unsynced_unlink_may_come_back(disk: SimDisk) -> None:
     write(disk, "/d/f", b"abc", sync=True)
     disk.sync_dir("/d")
@@ -168,6 +178,19 @@ def test_a_snapshot_is_independent_and_keeps_what_is_pending(disk: SimDisk) -> N
     twin.power_cut(Random(1), data=DataFate.LOST, names=NameFate.LOST)
     assert (read(twin, "/d/f"), twin.listdir("/d")) == (b"abc", ["f"])
     assert twin.state_hash() != disk.state_hash()
+
+
+def test_states_drawn_from_one_disk_are_independent(disk: SimDisk) -> None:
+    write(disk, "/d/f", b"abc", sync=True)
+    disk.sync_dir("/d")
+    one, other = disk.after_power_cut(Random(1)), disk.after_power_cut(Random(2))
+    write(one, "/d/f", b"1", sync=True)
+    write(disk, "/d/f", b"2")
+    other.flip_bit("/d/f", 0, 1)
+    one.power_cut(Random(1))
+    assert [read(each, "/d/f") for each in (disk, one, other)] == [b"2bc", b"1bc", b"cbc"]
+    disk.power_cut(Random(1), data=DataFate.LOST)
+    assert read(disk, "/d/f") == b"abc"
 
 
 # Faults

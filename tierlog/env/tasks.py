@@ -7,6 +7,7 @@ pickled. Under simulation both run on the simulated loop after a drawn delay.
 """
 
 import asyncio
+import multiprocessing
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
@@ -42,7 +43,11 @@ class LocalTasks:
 
     def in_process(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
         if self._processes is None:
-            self._processes = ProcessPoolExecutor(self._process_count)
+            # Not forked from here: a child of a process with running threads may inherit a lock
+            # that nobody will ever release.
+            self._processes = ProcessPoolExecutor(
+                self._process_count, mp_context=multiprocessing.get_context("forkserver")
+            )
         return asyncio.get_running_loop().run_in_executor(self._processes, call, *args)
 
     def close(self) -> None:

@@ -63,7 +63,6 @@ _put_place = Struct(">qii").pack_into
 _CHECKED = slice(CHECKED_FROM, None)
 _PRODUCED = bits.PRODUCED
 _STORED = bits.STORED
-_CODEC_MAX = int(max(bits.Codec))
 
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">H")
@@ -116,7 +115,7 @@ def validate_produced(
         and record_count == last_offset_delta + 1
         and (0 < record_count * 7 <= size or may_hold(record_count, size, attributes))
         and (
-            attributes <= _CODEC_MAX
+            attributes <= 4
             if producer_id == -1
             else attributes in _PRODUCED and producer_id | producer_epoch | base_sequence >= 0
         )

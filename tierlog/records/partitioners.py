@@ -18,7 +18,7 @@ _MASK = 0xFFFFFFFF
 class Chance(Protocol):
     """The part of `Rng` that is needed here."""
 
-    def randrange(self, stop: int) -> int: ...
+    def randrange(self, stop: int, /) -> int: ...
 
 
 def murmur2(data: Bytes) -> int:

@@ -6,6 +6,21 @@ failure is a number. Knows the ports only; scenarios of other rooms are handed i
 """
 
 from tierlog.sim.disk import PowerCut, SimDisk
+from tierlog.sim.loop import SimDeadlock, SimLoop, SimOverrun
+from tierlog.sim.network import SimNetwork
 from tierlog.sim.power import DataFate, NameFate
+from tierlog.sim.world import HostDied, SimWorld, simulate
 
-__all__ = ["DataFate", "NameFate", "PowerCut", "SimDisk"]
+__all__ = [
+    "DataFate",
+    "HostDied",
+    "NameFate",
+    "PowerCut",
+    "SimDeadlock",
+    "SimDisk",
+    "SimLoop",
+    "SimNetwork",
+    "SimOverrun",
+    "SimWorld",
+    "simulate",
+]

@@ -6,7 +6,7 @@ Each knob is a method that a test or a nemesis calls; what is set stays until it
 from random import Random
 
 from tierlog.sim.nodes import BadRange, DirNode, FileNode, overlay
-from tierlog.sim.power import DataFate, draw_content
+from tierlog.sim.power import draw_content, draw_fate
 from tierlog.sim.tree import find_file, walk
 
 ANY = "*"
@@ -60,6 +60,14 @@ class DiskFaults:
             if isinstance(node, FileNode):
                 node.drop_cache()
 
+    def forget_faults(self) -> None:
+        """What was set and not used up will not happen. What has rotted stays rotten."""
+        self._fsync_failures.clear()
+        self._sync_dir_failures.clear()
+        for _, node in walk(self.root):
+            if isinstance(node, FileNode):
+                node.bad_ranges.clear()
+
     # Asked by the disk and its files
 
     def takes_fsync_failure(self, node: FileNode, path: str) -> bool:
@@ -67,7 +75,7 @@ class DiskFaults:
             if key in self._fsync_failures:
                 rng = self._fsync_failures.pop(key)
                 if rng is not None:
-                    fate = rng.choice(list(DataFate))
+                    fate = draw_fate(rng)
                     node.durable = draw_content(node.durable, node.changes, rng, fate)
                     node.cache = bytearray(node.cache)
                     node.shared = False

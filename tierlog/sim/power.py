@@ -55,14 +55,32 @@ class NameFate(Enum):
     SUBSET = "each change kept or lost where its ground is there"
 
 
+# The plain fates are needed but soon exhausted: most draws go where the states are many.
+DATA_WEIGHTS = {
+    DataFate.LOST: 1,
+    DataFate.ZEROS: 1,
+    DataFate.KEPT: 1,
+    DataFate.PREFIX: 4,
+    DataFate.SUBSET: 4,
+    DataFate.TORN: 4,
+    DataFate.SECTORS: 3,
+}
+NAME_WEIGHTS = {NameFate.LOST: 1, NameFate.KEPT: 4, NameFate.PREFIX: 3, NameFate.SUBSET: 2}
+
+
+def draw_fate(rng: Random) -> DataFate:
+    return rng.choices(list(DATA_WEIGHTS), list(DATA_WEIGHTS.values()))[0]
+
+
 def draw_tree(
     root: DirNode, rng: Random, *, data: DataFate | None = None, names: NameFate | None = None
 ) -> DirNode:
     """A fresh, clean tree in one legal state. What is not pinned down is drawn."""
-    names_of = draw_names(root, rng, names or rng.choice(list(NameFate)))
+    drawn = rng.choices(list(NAME_WEIGHTS), list(NAME_WEIGHTS.values()))[0]
+    names_of = draw_names(root, rng, names or drawn)
     # Half of the cuts treat all files alike: independent draws hardly ever lose everything.
     if data is None and rng.random() < 0.5:
-        data = rng.choice(list(DataFate))
+        data = draw_fate(rng)
     return _settle_directory(root, names_of, rng, data)
 
 
@@ -74,16 +92,21 @@ def _settle_directory(
         if isinstance(node, DirNode):
             names[name] = _settle_directory(node, names_of, rng, data)
         else:
-            names[name] = _settle_file(node, rng, data or rng.choice(list(DataFate)))
+            names[name] = _settle_file(node, rng, data or draw_fate(rng))
     return DirNode(names=names, durable=dict(names))
 
 
 def _settle_file(node: FileNode, rng: Random, fate: DataFate) -> FileNode:
-    content = draw_content(node.durable, node.changes, rng, fate)
+    if node.changes:
+        content = draw_content(node.durable, node.changes, rng, fate)
+    else:
+        content = node.durable
+        node.shared = True
     blocks = -(-max(len(content), node.reserved) // BLOCK_BYTES)
     return FileNode(
         durable=content,
-        cache=content.copy(),
+        cache=content,
+        shared=True,
         reserved=node.reserved,
         charged=blocks * BLOCK_BYTES,
         bad_ranges=node.bad_ranges.copy(),
@@ -184,6 +207,7 @@ def draw_content(
     steps = _steps(len(content), changes)
     plan = _draw_plan(steps, rng, fate)
     last_done, first_undone = _apply(content, steps, plan)
+    _cover_kept_sectors(content, steps[:first_undone], plan, last_done)
     if fate is DataFate.LOST:
         moment = -1
     elif fate is DataFate.KEPT:
@@ -281,3 +305,14 @@ def _apply(content: bytearray, steps: Sequence[_Step], plan: _Plan) -> tuple[int
         if step.shrinks:
             ground = step.start if ground is None else min(ground, step.start)
     return last_done, first_undone
+
+
+def _cover_kept_sectors(
+    content: bytearray, steps: Sequence[_Step], plan: _Plan, last_done: int
+) -> None:
+    """A sector that arrived arrived whole: as far as the file reached at its moment."""
+    size = len(content)
+    for sector, index in plan.moments.items():
+        if last_done < index < len(steps) and (sector + 1) * plan.grain > size:
+            size = max(size, min((sector + 1) * plan.grain, steps[index].size))
+    resize(content, size)

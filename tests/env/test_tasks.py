@@ -1,0 +1,58 @@
+"""Tasks, threads and processes of this machine."""
+
+import asyncio
+import operator
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tierlog.env import LocalTasks
+
+
+@pytest.fixture
+def tasks() -> Iterator[LocalTasks]:
+    tasks = LocalTasks(thread_count=2)
+    yield tasks
+    tasks.close()
+
+
+async def test_spawn_runs_under_its_name(tasks: LocalTasks) -> None:
+    async def answer() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        return task.get_name()
+
+    assert await tasks.spawn(answer(), name="flusher") == "flusher"
+
+
+async def test_an_error_that_nobody_awaits_reaches_the_loop(tasks: LocalTasks) -> None:
+    async def fail() -> None:
+        raise KeyError("unheard")
+
+    heard: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().set_exception_handler(
+        lambda loop, context: heard.set_result(context["exception"])
+    )
+    tasks.spawn(fail(), name="fail")
+    assert isinstance(await heard, KeyError)
+
+
+async def test_a_call_in_a_thread_leaves_the_loop_free(tasks: LocalTasks) -> None:
+    opened = threading.Event()
+    waiting = tasks.in_thread(opened.wait, 60)
+    here = threading.get_ident()
+    assert await tasks.in_thread(threading.get_ident) != here
+    opened.set()
+    assert await waiting
+    with pytest.raises(ZeroDivisionError):
+        await tasks.in_thread(operator.truediv, 1, 0)
+
+
+async def test_a_call_in_a_process_runs_elsewhere(tasks: LocalTasks) -> None:
+    await tasks.in_thread(os.getpid)  # A running thread must not hinder the first process.
+    assert await tasks.in_process(os.getpid) != os.getpid()
+    assert await tasks.in_process(operator.add, 2, 3) == 5
+    with pytest.raises(ZeroDivisionError):
+        await tasks.in_process(operator.truediv, 1, 0)

@@ -1,0 +1,42 @@
+"""Search for the planted bugs anew: `python -m tests.planted.search`.
+
+For each bug, seeds are tried until its search breaks a promise. A bug that survives `--seeds` seeds
+is a hole in the net: the command prints it and exits 1.
+"""
+
+import argparse
+import logging
+import sys
+
+from tests.planted.bugs import BUGS, Bug
+
+
+def find(bug: Bug, seeds: range) -> tuple[int, str] | None:
+    """The first seed that finds the bug, and what it found."""
+    with bug.plant():
+        for seed in seeds:
+            finding = bug.hunt(seed)
+            if finding is not None:
+                return seed, finding.splitlines()[0]
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200, help="seeds to try per bug")
+    parser.add_argument("--first", type=int, default=0, help="where to begin")
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    missed = 0
+    print(f"{'planted bug':<38} {'seeds':>6}  found by")
+    for bug in BUGS:
+        found = find(bug, range(options.first, options.first + options.seeds))
+        missed += found is None
+        tried = options.seeds if found is None else found[0] - options.first + 1
+        print(f"{bug.name:<38} {tried:>6}  {found[1] if found else 'NOT FOUND'}", flush=True)
+    print(f"{len(BUGS) - missed} of {len(BUGS)} found")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The checkpoint of a partition: what a restart may believe without reading the batches.
+
+`partition.checkpoint` is one line of JSON, then `crc32c=` and eight hex digits of that line.
+It is replaced whole (`smallfile`), always after what it speaks of is fsynced:
+
+- `durable_end`: everything below it was fsynced. A bad batch below it is damage, never a torn tail.
+- `segments`: base offset, next offset, size, largest timestamp, the last offset of the batch that
+  has it, wall clock of the first append. Their bytes up to `size` and their index files are fsynced
+  and agree. A segment on disk that is longer, or missing here, is scanned from there on.
+- `log_start`, `epochs` (leader epoch, start offset), and the `boot` of the machine that wrote it:
+  in the same boot the page cache survived, and only the very end may be torn.
+- `clean`: the log was closed in order. Files and checkpoint then agree and nothing is scanned.
+
+A checkpoint that is missing or damaged costs a scan of the whole log, never a record.
+"""
+
+import json
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from tierlog.env import Disk
+from tierlog.hot import names, smallfile
+from tierlog.hot.epochs import EpochStart
+from tierlog.hot.errors import NewerFormat
+from tierlog.hot.segment import SegmentNumbers
+from tierlog.types import LeaderEpoch, Offset, Position, TimestampMs
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    boot: str
+    clean: bool
+    log_start: Offset
+    durable_end: Offset
+    segments: tuple[SegmentNumbers, ...]
+    epochs: tuple[EpochStart, ...]
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    line = json.dumps(
+        {
+            "version": VERSION,
+            "boot": checkpoint.boot,
+            "clean": checkpoint.clean,
+            "log_start": checkpoint.log_start,
+            "durable_end": checkpoint.durable_end,
+            "segments": checkpoint.segments,
+            "epochs": checkpoint.epochs,
+        }
+    ).encode()
+    return b"%s\ncrc32c=%08x\n" % (line, crc32c(line))
+
+
+def decode_checkpoint(data: bytes) -> Checkpoint | None:
+    """None when the bytes are not what was written. A newer version is refused, not guessed at."""
+    line, _, rest = data.partition(b"\n")
+    if rest != b"crc32c=%08x\n" % crc32c(line):
+        return None
+    fields = json.loads(line)
+    if fields["version"] > VERSION:
+        raise NewerFormat(names.CHECKPOINT, found=fields["version"], known=VERSION)
+    return Checkpoint(
+        boot=fields["boot"],
+        clean=fields["clean"],
+        log_start=Offset(fields["log_start"]),
+        durable_end=Offset(fields["durable_end"]),
+        segments=tuple(_numbers(*entry) for entry in fields["segments"]),
+        epochs=tuple(
+            EpochStart(LeaderEpoch(epoch), Offset(start)) for epoch, start in fields["epochs"]
+        ),
+    )
+
+
+def _numbers(
+    base: int, following: int, size: int, timestamp: int, timestamp_offset: int, first_ms: int
+) -> SegmentNumbers:
+    return SegmentNumbers(
+        Offset(base),
+        Offset(following),
+        Position(size),
+        TimestampMs(timestamp),
+        Offset(timestamp_offset),
+        first_ms,
+    )
+
+
+def load_checkpoint(disk: Disk, directory: str) -> Checkpoint | None:
+    try:
+        return decode_checkpoint(smallfile.read_all(disk, f"{directory}/{names.CHECKPOINT}"))
+    except FileNotFoundError:
+        return None
+
+
+def store_checkpoint(disk: Disk, directory: str, checkpoint: Checkpoint) -> None:
+    smallfile.replace(disk, directory, names.CHECKPOINT, encode_checkpoint(checkpoint))

@@ -1,0 +1,245 @@
+"""Reading one segment: whole batches by offset, the batch that answers a question about time.
+
+What is served was checked. Bytes that this process appended or scanned are trusted; others are
+checked (CRC and offsets) when they are first read. An index entry is believed only if the batch it
+names agrees with it. Behind a damaged batch the reader finds the way again, so that sound records
+stay readable; the damaged range itself raises `DamagedOffsets`.
+"""
+
+import logging
+from typing import NoReturn
+
+from tierlog.hot.errors import DamagedOffsets
+from tierlog.hot.intervals import Intervals
+from tierlog.hot.scan import resync, scan, walk
+from tierlog.hot.segment import Segment
+from tierlog.records.batch import HEADER_BYTES, parse_header
+from tierlog.records.header import BatchHeader
+from tierlog.types import Bytes, Offset, Position, TimestampMs
+
+logger = logging.getLogger(__name__)
+
+KNOWN_MAX = 32
+"""Remembered batch starts: a sequential reader asks next for where its last read ended."""
+
+EVERYTHING = 2**63
+
+
+class _Found(Exception):
+    def __init__(self, position: Position, base_offset: Offset) -> None:
+        self.place = (position, base_offset)
+
+
+class SegmentReader:
+    __slots__ = ("_checked", "_known", "segment")
+
+    def __init__(self, segment: Segment, *, trusted_from: int = EVERYTHING) -> None:
+        self.segment = segment
+        self._known: dict[Offset, Position] = {}
+        self._checked = Intervals()
+        self.trust_from(trusted_from)
+
+    def trust_from(self, position: int) -> None:
+        """Bytes from here on were, or will be, written or scanned by this process."""
+        if position < EVERYTHING:
+            self._checked.add(position, EVERYTHING)
+
+    def cut(self, size: Position) -> None:
+        """The segment was truncated."""
+        self._known = {offset: at for offset, at in self._known.items() if at <= size}
+
+    def read(self, offset: Offset, *, bytes_max: int, end: Offset) -> Bytes:
+        """Whole batches from the one that holds `offset`, at least one, all of them below `end`.
+
+        `offset` lies in the segment; the result is empty only if `end` is in the same batch.
+        """
+        segment = self.segment
+        position, expected = self.locate(offset)
+        stop = segment.size if end >= segment.next_offset else self.locate(end)[0]
+        if position >= stop:
+            return b""
+        size = min(max(bytes_max, HEADER_BYTES), stop - position)
+        data: Bytes = segment.file().pread(size, position)
+        if position + size < stop or len(data) < size:
+            data, next_offset = self._whole_batches(data, position)
+        else:
+            next_offset = min(end, segment.next_offset)
+        if not self._checked.covers(position, position + len(data)):
+            checked = self._check(data, position, expected)
+            if len(checked) < len(data):
+                return checked
+        self._remember(next_offset, Position(position + len(data)))
+        return data
+
+    def _whole_batches(self, data: Bytes, position: Position) -> tuple[Bytes, Offset]:
+        """Cut behind the last whole batch, or read on to the end of the first."""
+        if len(data) < HEADER_BYTES:
+            return data, Offset(-1)  # The file lost its end; the check will say so.
+        first = parse_header(data)
+        if first.size_bytes > len(data):
+            return self.segment.file().pread(first.size_bytes, position), first.next_offset
+        cut, next_offset = self._indexed_border(data, position)
+        while cut + HEADER_BYTES <= len(data):
+            header = parse_header(data, cut)
+            if header.size_bytes < HEADER_BYTES or cut + header.size_bytes > len(data):
+                break
+            cut += header.size_bytes
+            next_offset = header.next_offset
+        return memoryview(data)[:cut], next_offset
+
+    def _indexed_border(self, data: Bytes, position: Position) -> tuple[int, Offset]:
+        """The last batch in `data` that the index knows: where it begins, and its base offset."""
+        offsets = self.segment.indexes().offsets
+        entry = offsets.before_position(Position(position + len(data) - HEADER_BYTES))
+        if entry is not None and entry.position > position:
+            header = parse_header(data, entry.position - position)
+            if header.last_offset == entry.last_offset:
+                return entry.position - position, header.base_offset
+        return 0, Offset(-1)
+
+    def _check(self, data: Bytes, position: Position, expected: Offset) -> Bytes:
+        """Check bytes that are not trusted yet; serve the sound ones before a bad batch."""
+        segment = self.segment
+        state = walk(data, at=position, expected=expected, contiguous=segment.contiguous)
+        self._checked.add(position, state.position)
+        if state.position == position:
+            self._raise_damaged(position, expected, str(state.fault))
+        return data if state.fault is None else memoryview(data)[: state.position - position]
+
+    def locate(self, offset: Offset) -> tuple[Position, Offset]:
+        """The batch that holds `offset`, or the first behind it: position, and base offset.
+
+        Where offsets may have gaps the base offset is a lower bound.
+        """
+        segment = self.segment
+        if offset >= segment.next_offset:
+            return segment.size, segment.next_offset
+        known = self._known.get(offset)
+        if known is not None:
+            return known, offset
+        position, expected = start = self._start_near(offset)
+        while position < segment.size:
+            header = self._header_at(position, expected)
+            if header is None:
+                return self._locate_by_scan(offset, *start)
+            if header.next_offset > offset:
+                return position, expected
+            position = Position(position + header.size_bytes)
+            expected = header.next_offset
+        return position, expected
+
+    def _start_near(self, offset: Offset) -> tuple[Position, Offset]:
+        """A batch at or before `offset`, from the index if the index tells the truth."""
+        segment = self.segment
+        entry = segment.indexes().offsets.at_or_before(offset)
+        if entry is None:
+            return Position(0), segment.base_offset
+        header = self._peek(entry.position)
+        if header is not None and header.last_offset == entry.last_offset:
+            return entry.position, header.base_offset
+        logger.warning("the indexes of %s disagree with its batches: rebuilt", segment.path)
+        segment.rebuild_indexes()
+        entry = segment.indexes().offsets.at_or_before(offset)
+        header = self._peek(entry.position) if entry else None
+        if entry is None or header is None:
+            return Position(0), segment.base_offset
+        return entry.position, header.base_offset
+
+    def _peek(self, position: Position) -> BatchHeader | None:
+        data = self.segment.file().pread(HEADER_BYTES, position)
+        return parse_header(data) if len(data) == HEADER_BYTES else None
+
+    def _header_at(self, position: Position, expected: Offset) -> BatchHeader | None:
+        """The header of the next batch of a walk, or None if it does not continue the walk."""
+        header = self._peek(position)
+        if (
+            header is None
+            or header.size_bytes < HEADER_BYTES
+            or position + header.size_bytes > self.segment.size
+            or header.last_offset_delta < 0
+            or header.base_offset < expected
+            or (self.segment.contiguous and header.base_offset != expected)
+        ):
+            return None
+        return header
+
+    def _locate_by_scan(
+        self, offset: Offset, position: Position, expected: Offset
+    ) -> tuple[Position, Offset]:
+        """Headers on the way are damaged: go by checked batches only."""
+
+        def visit(header: BatchHeader, at: Position) -> None:
+            if header.next_offset > offset:
+                raise _Found(at, header.base_offset)
+
+        segment = self.segment
+        while True:
+            try:
+                state = scan(
+                    segment.file(),
+                    start=position,
+                    end=segment.size,
+                    expected=expected,
+                    contiguous=segment.contiguous,
+                    visit=visit,
+                )
+            except _Found as found:
+                return found.place
+            if state.fault is None and state.position == segment.size:
+                return segment.size, segment.next_offset
+            sound = self._next_sound(state.position, state.next_offset)
+            if sound is None or offset < sound[1]:
+                self._raise_damaged(state.position, state.next_offset, str(state.fault))
+            position, expected = sound
+
+    def _next_sound(self, position: Position, start: Offset) -> tuple[Position, Offset] | None:
+        segment = self.segment
+        found = resync(
+            segment.file(),
+            start=position,
+            end=segment.size,
+            floor=start,
+            ceiling=segment.next_offset,
+        )
+        return None if found is None else (found[0], found[1].base_offset)
+
+    def _raise_damaged(self, position: Position, start: Offset, reason: str) -> NoReturn:
+        sound = self._next_sound(position, start)
+        end = self.segment.next_offset if sound is None else sound[1]
+        raise DamagedOffsets(start, end, where=self.segment.path, reason=reason)
+
+    def batch_at_time(self, timestamp: TimestampMs, *, start: Offset) -> Bytes | None:
+        """The first batch from `start` on whose largest timestamp is at or after `timestamp`."""
+        segment = self.segment
+        if segment.max_timestamp < timestamp:
+            return None
+        offset = max(start, self._offset_near(timestamp))
+        position, expected = self.locate(offset)
+        while position < segment.size:
+            header = self._header_at(position, expected)
+            if header is None or header.max_timestamp >= timestamp:
+                # Read through the checks: they raise where the header lied.
+                return self.read(max(offset, expected), bytes_max=1, end=segment.next_offset)
+            position = Position(position + header.size_bytes)
+            expected = header.next_offset
+        return None
+
+    def _offset_near(self, timestamp: TimestampMs) -> Offset:
+        """An offset up to which all timestamps are smaller, by the time index if it is right."""
+        segment = self.segment
+        entry = segment.indexes().times.before(timestamp)
+        if entry is None:
+            return segment.base_offset
+        position, expected = self.locate(entry.last_offset)
+        header = self._header_at(position, expected)
+        if header and (header.max_timestamp, header.last_offset) == entry:
+            return header.next_offset
+        logger.warning("the time index of %s disagrees with its batches: rebuilt", segment.path)
+        segment.rebuild_indexes()
+        return segment.base_offset
+
+    def _remember(self, offset: Offset, position: Position) -> None:
+        known = self._known
+        if len(known) >= KNOWN_MAX:
+            del known[next(iter(known))]
+        known[offset] = position

@@ -1,0 +1,365 @@
+"""Opening a partition's directory: what is there, what may be believed, what must be set aside.
+
+Segments that the checkpoint lists, at the sizes it lists, are believed without reading them. From
+the first place where files and checkpoint differ, batches are scanned. A scan that meets a bad
+batch cuts the segment there; sound batches behind it move into a segment of their own, so that
+offsets keep naming the records they named; the bad bytes go into a file beside the log:
+
+- `.torn`: a write that never was durable. Its offsets are skipped; readers pass over the gap.
+- `.damaged`: records that were, or may have been, durable. Reading them is an error that says so,
+  until another copy fills the gap.
+
+Which of the two is `judge`. Offsets that were seen in a cut tail are not given out again: the next
+segment begins behind them. Everything scanned is fdatasynced before it counts as durable, so a
+recovery that is itself cut off can simply be run again.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tierlog.env import Disk, File
+from tierlog.hot import names, smallfile
+from tierlog.hot.checkpoint import Checkpoint, load_checkpoint, store_checkpoint
+from tierlog.hot.endmark import load_end, store_end
+from tierlog.hot.epochs import LeaderEpochs
+from tierlog.hot.files import FilePool
+from tierlog.hot.indexes import write_indexes
+from tierlog.hot.producers import Producers
+from tierlog.hot.replay import drop_snapshots, load_producers
+from tierlog.hot.salvage import remove_segment, set_aside, split_off
+from tierlog.hot.scan import Misplaced, Scanned, resync, scan, seen_end
+from tierlog.hot.segment import Segment, SegmentNumbers, empty_numbers
+from tierlog.hot.settings import LogSettings
+from tierlog.hot.snapshot import encode_snapshot
+from tierlog.records.errors import TruncatedBatch
+from tierlog.records.header import BatchHeader
+from tierlog.types import Offset, Position
+
+logger = logging.getLogger(__name__)
+
+OFFSET_MAX = Offset(2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Offsets [start, end) whose bytes are not in the log."""
+
+    start: Offset
+    end: Offset
+    kind: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Recovered:
+    """What a log starts from. The last segment takes the appends."""
+
+    segments: list[Segment]
+    trusted_from: dict[Offset, Position]
+    """Per segment, the position from which its bytes were scanned now."""
+    log_start: Offset
+    epochs: LeaderEpochs
+    producers: Producers
+    gaps: list[Gap]
+    """New ones, found by this recovery."""
+    scanned_bytes: int
+
+
+def judge(
+    *, start: Offset, durable_end: Offset | None, same_boot: bool, at_end: bool, whole: bool
+) -> str:
+    """Is a bad batch at offset `start` a torn write or damage?
+
+    Below the recorded durable end it is damage. In the same boot the page cache survived, so only
+    the write that the kill interrupted can be torn: the very last one, and cut short (not `whole`).
+    After a power cut unsynced writes may be torn in any order. Where no durable end is recorded
+    nobody knows, and the careful answer is damage.
+    """
+    if durable_end is None or start < durable_end:
+        return names.DAMAGED
+    if same_boot and (whole or not at_end):
+        return names.DAMAGED
+    return names.TORN
+
+
+@dataclass(slots=True, kw_only=True)
+class Recovery:
+    """One run of it. `run` does everything; the rest are its steps."""
+
+    disk: Disk
+    directory: str
+    pool: FilePool
+    settings: LogSettings
+    start: Offset
+    """Where a new log begins."""
+    now_ms: int
+    boot: str = ""
+    checkpoint: Checkpoint | None = None
+    durable_end: Offset | None = None
+    """As recorded; None when nobody wrote it down, or the record is damaged."""
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    producers: Producers = field(default_factory=Producers)
+    segments: list[Segment] = field(default_factory=list)
+    trusted_from: dict[Offset, Position] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+    log_start: Offset = OFFSET_MAX
+    scanned_bytes: int = 0
+
+    def run(self) -> Recovered:
+        self.boot = self.disk.boot_id()
+        self.checkpoint = load_checkpoint(self.disk, self.directory)
+        self.durable_end = self._durable_end()
+        bases = self._tidy()
+        self.log_start = self._log_start(bases)
+        scan_bases = self._believe(bases)
+        if scan_bases is not None or not self.segments:
+            self._scan_all(scan_bases or [])
+            self._settle()
+        else:
+            self._load_producers(self.segments[-1].next_offset)
+        return Recovered(
+            segments=self.segments,
+            trusted_from=self.trusted_from,
+            log_start=self.log_start,
+            epochs=self.epochs,
+            producers=self.producers,
+            gaps=self.gaps,
+            scanned_bytes=self.scanned_bytes,
+        )
+
+    def _durable_end(self) -> Offset | None:
+        mark = load_end(self.disk, self.directory)
+        if self.checkpoint is None or (mark is not None and mark > self.checkpoint.durable_end):
+            return mark
+        return self.checkpoint.durable_end
+
+    def _judge(self, start: Offset, *, at_end: bool, whole: bool) -> str:
+        same_boot = self.checkpoint is not None and self.checkpoint.boot == self.boot
+        return judge(
+            start=start,
+            durable_end=self.durable_end,
+            same_boot=same_boot,
+            at_end=at_end,
+            whole=whole,
+        )
+
+    # What is there, and what may be believed
+
+    def _tidy(self) -> list[Offset]:
+        """Remove leftovers that mean nothing; return the base offsets of the segments."""
+        found = self.disk.listdir(self.directory)
+        for name in found:
+            if name.endswith((smallfile.TEMPORARY, names.DELETED)):
+                self.disk.unlink(f"{self.directory}/{name}")
+        offsets = (names.parse_offset(name, names.LOG) for name in found)
+        return [offset for offset in offsets if offset is not None]
+
+    def _log_start(self, bases: list[Offset]) -> Offset:
+        if self.checkpoint is not None:
+            return self.checkpoint.log_start
+        return bases[0] if bases else self.start
+
+    def _believe(self, bases: list[Offset]) -> list[Offset] | None:
+        """Take over what the checkpoint vouches for; return what must be scanned, None if nothing.
+
+        Listed segments are believed up to the first that is missing or shorter than listed; one
+        that is longer is believed up to its listed size.
+        """
+        listed = self._listed(bases)
+        for numbers in listed:
+            size = self._size_of(numbers.base_offset) if numbers.base_offset in bases else -1
+            if size < numbers.size:
+                break
+            self.segments.append(self._segment(numbers))
+            if size > numbers.size:
+                break
+        if self.checkpoint is not None:
+            self.epochs = LeaderEpochs(self.checkpoint.epochs)
+        believed = [segment.base_offset for segment in self.segments]
+        if bases == believed and len(believed) == len(listed) and not self._longer():
+            return None
+        last = believed[-1:] if self._longer() else []
+        return [base for base in bases if base not in believed or base in last]
+
+    def _listed(self, bases: list[Offset]) -> list[SegmentNumbers]:
+        """The checkpoint's segments. What lies before them are leftovers of a trim and go now."""
+        listed = list(self.checkpoint.segments) if self.checkpoint else []
+        while len(listed) > 1 and listed[0].next_offset <= self.log_start:
+            listed.pop(0)
+        while listed and bases and bases[0] < listed[0].base_offset:
+            remove_segment(self.disk, self.directory, bases.pop(0))
+        return listed
+
+    def _longer(self) -> bool:
+        last = self.segments[-1] if self.segments else None
+        return last is not None and self._size_of(last.base_offset) > last.size
+
+    def _size_of(self, base: Offset) -> int:
+        return self.disk.size(names.segment_path(self.directory, base, names.LOG))
+
+    def _segment(self, numbers: SegmentNumbers) -> Segment:
+        return Segment(
+            self.directory, numbers, disk=self.disk, pool=self.pool, settings=self.settings
+        )
+
+    def _load_producers(self, end: Offset) -> None:
+        self.producers = load_producers(
+            self.disk,
+            self.directory,
+            self.segments,
+            end=end,
+            contiguous=self.settings.contiguous,
+            now_ms=self.now_ms,
+        )
+
+    # Scanning
+
+    def _scan_all(self, bases: list[Offset]) -> None:
+        scan_from = self._scan_from(bases)
+        self.epochs.truncate(scan_from)
+        self._load_producers(scan_from)
+        while bases:
+            base = bases.pop(0)
+            if not self.segments or self.segments[-1].base_offset != base:
+                self.segments.append(self._segment(empty_numbers(base)))
+            ceiling = bases[0] if bases else OFFSET_MAX
+            moved = self._scan_segment(self.segments[-1], ceiling=ceiling)
+            if moved is not None:
+                bases.insert(0, moved)
+        self._extend_to_what_was_known()
+        self._name_holes()
+
+    def _scan_from(self, bases: list[Offset]) -> Offset:
+        """The first offset that is read again."""
+        if self.segments:
+            return self.segments[-1].next_offset
+        return bases[0] if bases else self.log_start
+
+    def _scan_segment(self, segment: Segment, *, ceiling: Offset) -> Offset | None:
+        """Scan to the end or to the first bad batch; returns the base of what was split off."""
+
+        def visit(header: BatchHeader, position: Position) -> None:
+            if header.base_offset >= ceiling:
+                raise Misplaced("the next segment has this batch", position=position)
+            segment.visit(header, position)
+            self._learn(header)
+
+        file = segment.file()
+        size = Position(file.size())
+        self.trusted_from[segment.base_offset] = segment.size
+        self.scanned_bytes += size - segment.size
+        state = scan(
+            file,
+            start=segment.size,
+            end=size,
+            expected=segment.next_offset,
+            contiguous=self.settings.contiguous,
+            visit=visit,
+        )
+        return None if state.fault is None else self._take_out(file, state, size, ceiling)
+
+    def _learn(self, header: BatchHeader) -> None:
+        self.epochs.note(header.leader_epoch, header.base_offset)
+        self.producers.visit(header, now_ms=self.now_ms)
+
+    def _take_out(
+        self, file: File, state: Scanned, size: Position, ceiling: Offset
+    ) -> Offset | None:
+        """Move bad bytes aside and sound ones behind them into a segment of their own."""
+        bad, start = state.position, state.next_offset
+        found = resync(file, start=bad, end=size, floor=start, ceiling=ceiling)
+        at_end = found is None and ceiling == OFFSET_MAX
+        whole = not isinstance(state.fault, TruncatedBatch)
+        kind = self._judge(start, at_end=at_end, whole=whole)
+        if found is not None:
+            bad_end, end = found[0], found[1].base_offset
+        else:
+            bad_end = size
+            end = self._tail_end(file, bad, size, start) if at_end else ceiling
+        self._report(Gap(start=start, end=end, kind=kind), str(state.fault))
+        name = names.aside_name(start, end, kind)
+        set_aside(self.disk, self.directory, file, start=bad, end=bad_end, name=name)
+        if found is not None:
+            split_off(self.disk, self.directory, file, start=bad_end, end=size, base=end)
+        file.truncate(bad)
+        return end if found is not None else None
+
+    def _tail_end(self, file: File, bad: Position, size: Position, start: Offset) -> Offset:
+        """Where offsets go on after a tail was cut: behind everything that was seen or durable."""
+        seen = seen_end(file, start=bad, end=size, floor=start)
+        return seen if self.durable_end is None else max(seen, self.durable_end)
+
+    def _report(self, gap: Gap, reason: str) -> None:
+        self.gaps.append(gap)
+        logger.warning(
+            "%s: offsets [%d, %d) are %s: %s", self.directory, gap.start, gap.end, gap.kind, reason
+        )
+
+    def _extend_to_what_was_known(self) -> None:
+        """Offsets below the durable end, or seen in a cut tail, belong to the past."""
+        end = self.segments[-1].next_offset if self.segments else self.log_start
+        known = [end, self.log_start, *(gap.end for gap in self.gaps)]
+        if self.durable_end is not None:
+            known.append(self.durable_end)
+        log_end = max(known)
+        if not self.segments or log_end > end:
+            segment = self._segment(empty_numbers(log_end))
+            self.pool.pin(segment.path, create=True)
+            self.pool.unpin(segment.path)
+            self.segments.append(segment)
+            self.trusted_from[log_end] = Position(0)
+
+    def _name_holes(self) -> None:
+        """Ranges between segments that nobody has accounted for yet get a name, and a file."""
+        accounted = set(self._asides()) | {gap.start for gap in self.gaps} | self._listed_holes()
+        end = self.log_start
+        for segment in self.segments:
+            if segment.base_offset > end and end not in accounted:
+                kind = self._judge(end, at_end=False, whole=False)
+                gap = Gap(start=end, end=segment.base_offset, kind=kind)
+                self._report(gap, "the bytes are missing")
+                name = names.aside_name(gap.start, gap.end, kind)
+                smallfile.replace(self.disk, self.directory, name, b"")
+            end = max(end, segment.next_offset)
+
+    def _asides(self) -> list[Offset]:
+        found = self.disk.listdir(self.directory)
+        ranges = (
+            names.parse_aside(name, kind) for name in found for kind in (names.TORN, names.DAMAGED)
+        )
+        return [span[0] for span in ranges if span is not None]
+
+    def _listed_holes(self) -> set[Offset]:
+        """Where the checkpoint itself has a hole: an earlier recovery accounted for it."""
+        if self.checkpoint is None:
+            return set()
+        listed = self.checkpoint.segments
+        return {
+            one.next_offset
+            for one, other in pairwise(listed)
+            if other.base_offset > one.next_offset
+        }
+
+    # Making it durable
+
+    def _settle(self) -> None:
+        for segment in self.segments:
+            if segment.base_offset in self.trusted_from:
+                segment.file().fdatasync()
+                content = segment.indexes().to_bytes()
+                write_indexes(self.disk, self.directory, segment.base_offset, content)
+        log_end = self.segments[-1].next_offset
+        drop_snapshots(self.disk, self.directory, lambda offset: offset > log_end)
+        snapshot = names.segment_path(self.directory, log_end, names.SNAPSHOT)
+        smallfile.write_all(self.disk, snapshot, encode_snapshot(self.producers))
+        self.disk.sync_dir(self.directory)
+        store_end(self.disk, self.directory, log_end)  # Not before the names are durable too.
+        checkpoint = Checkpoint(
+            boot=self.boot,
+            clean=False,
+            log_start=self.log_start,
+            durable_end=log_end,
+            segments=tuple(segment.numbers for segment in self.segments),
+            epochs=self.epochs.entries,
+        )
+        store_checkpoint(self.disk, self.directory, checkpoint)

@@ -1,0 +1,124 @@
+"""The segments of a log in order, and reading across them.
+
+A read that falls into a gap between segments goes on behind it, unless the gap is damage: then the
+reader is told (`DamagedOffsets`), because records that once were there are missing.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from tierlog.hot.errors import DamagedOffsets
+from tierlog.hot.reader import EVERYTHING, SegmentReader
+from tierlog.hot.segment import Segment
+from tierlog.records.batch import parse_header
+from tierlog.records.timestamps import first_record_at_or_after, max_timestamp_record
+from tierlog.types import Bytes, Offset, Position, TimestampMs
+
+INDEXES_LOADED_MAX = 16
+"""Sealed segments whose indexes stay in memory: at 128 MiB and 4 KiB a quarter MiB each."""
+
+
+class SegmentList:
+    def __init__(self, path: str, damage: list[tuple[Offset, Offset]]) -> None:
+        self._path = path
+        self._readers: list[SegmentReader] = []
+        self._bases: list[Offset] = []
+        self._loaded: dict[Offset, Segment] = {}
+        self.damage = damage
+        """Ranges that recovery found damaged, now or in an earlier life."""
+
+    def __iter__(self) -> Iterator[Segment]:
+        return (reader.segment for reader in self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    @property
+    def active(self) -> Segment:
+        return self._readers[-1].segment
+
+    def add(self, segment: Segment, *, trusted_from: int = EVERYTHING) -> None:
+        self._readers.append(SegmentReader(segment, trusted_from=trusted_from))
+        self._bases.append(segment.base_offset)
+
+    def remove(self, segment: Segment) -> None:
+        number = self._bases.index(segment.base_offset)
+        del self._readers[number], self._bases[number]
+        self._loaded.pop(segment.base_offset, None)
+
+    def read(self, offset: Offset, *, bytes_max: int, end: Offset) -> Bytes:
+        """Whole batches of one segment from `offset` on, at least one, all below `end`."""
+        reader = self._reader_of(offset)
+        if reader is None or offset >= end:
+            return b""
+        self._note_use(reader.segment)
+        return reader.read(max(offset, reader.segment.base_offset), bytes_max=bytes_max, end=end)
+
+    def _reader_of(self, offset: Offset) -> SegmentReader | None:
+        """The segment that holds `offset` or, across a gap, the first one behind it."""
+        number = max(bisect_right(self._bases, offset) - 1, 0)
+        while number < len(self._readers):
+            reader = self._readers[number]
+            # A recovery may leave an empty segment behind: it holds no offset at all.
+            if max(offset, reader.segment.base_offset) < reader.segment.next_offset:
+                if offset < reader.segment.base_offset:
+                    self._refuse_damage(offset)
+                return reader
+            number += 1
+        self._refuse_damage(offset)
+        return None
+
+    def _refuse_damage(self, offset: Offset) -> None:
+        for start, end in self.damage:
+            if start <= offset < end:
+                raise DamagedOffsets(
+                    start, end, where=self._path, reason="recovery could not read them"
+                )
+
+    def place_of(self, offset: Offset) -> tuple[Segment, Offset, Position]:
+        """The segment that ends before `offset` does: the batch border at or before it, there."""
+        reader = self._readers[max(bisect_right(self._bases, offset) - 1, 0)]
+        if offset >= reader.segment.next_offset:
+            return reader.segment, reader.segment.next_offset, reader.segment.size
+        position, base_offset = reader.locate(offset)
+        return reader.segment, base_offset, position
+
+    def find_by_time(
+        self, timestamp: TimestampMs, *, start: Offset, end: Offset
+    ) -> tuple[Offset, TimestampMs] | None:
+        """The first record of [start, end) with a timestamp at or after `timestamp`."""
+        for reader in self._readers:
+            segment = reader.segment
+            while start < min(segment.next_offset, end) and segment.max_timestamp >= timestamp:
+                self._note_use(segment)
+                batch = reader.batch_at_time(timestamp, start=start)
+                if batch is None:
+                    break
+                found = first_record_at_or_after(batch, timestamp, from_offset=start)
+                if found is not None:
+                    return found if found[0] < end else None
+                start = parse_header(batch).next_offset
+        return None
+
+    def latest(self, *, start: Offset, end: Offset) -> tuple[Offset, TimestampMs] | None:
+        """The record of [start, end) with the largest timestamp, the first of several."""
+        held = [
+            segment
+            for segment in self
+            if start <= segment.max_timestamp_offset < end and segment.max_timestamp >= 0
+        ]
+        if not held:
+            return None
+        segment = max(held, key=lambda one: (one.max_timestamp, -one.base_offset))
+        batch = self.read(segment.max_timestamp_offset, bytes_max=1, end=end)
+        return max_timestamp_record(batch) if batch else None
+
+    def _note_use(self, segment: Segment) -> None:
+        """Sealed segments keep their indexes in memory while they are among the last used."""
+        if segment.is_active or next(reversed(self._loaded), None) == segment.base_offset:
+            return
+        self._loaded.pop(segment.base_offset, None)
+        self._loaded[segment.base_offset] = segment
+        if len(self._loaded) > INDEXES_LOADED_MAX:
+            oldest = next(iter(self._loaded))
+            self._loaded.pop(oldest).release_indexes()

@@ -1,0 +1,46 @@
+"""Which simulated process is running right now.
+
+Every callback carries a context; the context carries the `Life` of the process that it belongs
+to. When a process dies, its life ends, and the loop drops whatever still carries it: a dead process
+runs nothing more, not even its `finally` blocks, as after a real kill -9.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from dataclasses import dataclass
+
+DRIVER = "driver"
+"""The host of code that runs outside every simulated machine: the test itself."""
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """One process on one host, from its start to its death."""
+
+    host: str
+    number: int
+    alive: bool = True
+
+
+_life: contextvars.ContextVar[Life | None] = contextvars.ContextVar("tierlog_life", default=None)
+
+
+def current_life() -> Life | None:
+    return _life.get()
+
+
+def current_host() -> str:
+    life = _life.get()
+    return DRIVER if life is None else life.host
+
+
+def life_of(context: contextvars.Context) -> Life | None:
+    return context.get(_life)
+
+
+def context_of(life: Life | None) -> contextvars.Context:
+    """A copy of the current context that belongs to `life`."""
+    context = contextvars.copy_context()
+    context.run(_life.set, life)
+    return context
