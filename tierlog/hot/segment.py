@@ -13,7 +13,6 @@ from tierlog.hot.files import FilePool
 from tierlog.hot.indexes import SegmentIndexes, build_indexes, load_indexes
 from tierlog.hot.settings import POSITION_MAX, RELATIVE_OFFSET_MAX, LogSettings
 from tierlog.hot.store import Space, Store
-from tierlog.records.header import BatchHeader
 from tierlog.types import NO_TIMESTAMP, Bytes, Offset, Position, TimestampMs
 
 
@@ -131,15 +130,13 @@ class Segment:
             self.max_timestamp_offset = last_offset
         self._indexes.note(position, size, last_offset, max_timestamp)
 
-    def visit(self, header: BatchHeader, position: Position) -> None:
-        """Recovery found the next batch of the segment."""
-        indexes = self.indexes()  # First: what is loaded is cut to the size known so far.
-        self.size = Position(position + header.size_bytes)
-        self.next_offset = header.next_offset
-        if header.max_timestamp > self.max_timestamp:
-            self.max_timestamp = header.max_timestamp
-            self.max_timestamp_offset = header.last_offset
-        indexes.visit(header, position)
+    def grow(self, size: Position, next_offset: Offset) -> None:
+        """Recovery found batches up to here, and noted them in the indexes."""
+        indexes = self.indexes()
+        self.size = size
+        self.next_offset = next_offset
+        self.max_timestamp = indexes.max_timestamp
+        self.max_timestamp_offset = indexes.max_timestamp_offset
 
     def seal(self) -> tuple[bytes, bytes]:
         """No more appends. Returns the final content of the index files."""
