@@ -35,6 +35,7 @@ unit: $(STAMP) ## Fast tests: no network, no real component, under two minutes
 	$(BIN)/pytest -n 2 -m "not store and not compat and not spark and not slow"
 
 test: $(STAMP) ## Every test, real components included
+	@tests/compat/install.sh
 	$(BIN)/pytest -n 2
 
 check: lint types unit ## What every commit passes
