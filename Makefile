@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check bench native simulate fuzz powerloss planted clean
+.PHONY: help install format lint types unit test check demo bench native simulate fuzz powerloss planted clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ test: $(STAMP) ## Every test, real components included
 
 check: lint types unit ## What every commit passes
 
+demo: $(STAMP) ## Kill a process that writes, cut the power of a simulated one, show that nothing is lost
+	@$(BIN)/python -m tests.demo
+
 SEEDS ?= 300
 FIRST ?= 1
 # Scenarios by name, module:function. A room that brings one adds it here.
@@ -67,4 +70,4 @@ native: ## Build the C load generator, reference server and limits probe
 	else echo "no C compiler ($(CC)): benchmarks/native is left out"; fi
 
 clean: ## Remove what the verbs made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info benchmarks/native/build
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info benchmarks/native/build

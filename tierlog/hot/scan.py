@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tierlog.env import File
 from tierlog.records.batch import HEADER_BYTES, PREFIX_BYTES, parse_header, validate_stored
 from tierlog.records.errors import CorruptBatch, TruncatedBatch
-from tierlog.records.header import BatchHeader
+from tierlog.records.header import MAGIC, BatchHeader
 from tierlog.types import Bytes, Offset, Position
 
 PIECE_BYTES = 4 << 20
@@ -162,22 +162,37 @@ def seen_end(file: File, *, start: Position, end: Position, floor: Offset) -> Of
     """The offset behind the last one that headers in [start, end) speak of, sound or not.
 
     A tail that is cut may hold batches that somebody was told of: their offsets are not given out
-    again. Only a header that continues the log plausibly counts.
+    again. A header counts if it continues the log plausibly, one wrong field forgiven.
     """
     seen = floor
     position = start
     while position + HEADER_BYTES <= end:
         header = parse_header(file.pread(HEADER_BYTES, position))
-        if not (
-            header.magic == 2
-            and header.base_offset == seen
-            and header.record_count == header.last_offset_delta + 1 >= 1
-            and header.size_bytes >= HEADER_BYTES
-        ):
+        count = _claimed_count(header, expected=seen)
+        if count == 0:
             break
-        seen = header.next_offset
-        position = Position(position + header.size_bytes)
+        seen = Offset(seen + count)
+        position = Position(position + max(header.size_bytes, HEADER_BYTES))
     return seen
+
+
+def _claimed_count(header: BatchHeader, *, expected: Offset) -> int:
+    """How many offsets a header that may be damaged claims; 0 if it does not look like one."""
+    size_fits = HEADER_BYTES <= header.size_bytes <= BATCH_BYTES_MAX
+    counts = {header.last_offset_delta + 1, header.record_count}
+    votes = (
+        (header.magic == MAGIC)
+        + (header.base_offset == expected)
+        + size_fits
+        + (len(counts) == 1 and header.record_count >= 1)
+    )
+    if votes < 3:
+        return 0
+    if len(counts) == 1:
+        return max(1, header.record_count)
+    # One of the two is wrong: take the larger, if so many records could stand in the bytes.
+    count_max = header.size_bytes if size_fits else BATCH_BYTES_MAX
+    return max((count for count in counts if 1 <= count <= count_max), default=1)
 
 
 def visit_sound(
