@@ -71,22 +71,22 @@ def append_comparison(size: Size, scratch: Path) -> Comparison:
     ours = FreshLog(scratch / "log-append")
 
     def ours_once() -> None:
-        ours.begin()
         log = ours.log
         for _ in range(count):
             append_one(log, batch)
 
     def bare_once() -> None:
-        bare.begin()
         file, view, position, step = bare.file, memoryview(batch)[21:], 0, len(batch)
         for _ in range(count):
             crc32c(view)
             file.pwrite(batch, position)
             position += step
 
-    def drop() -> None:
+    def start_anew() -> None:
         bare.drop()
         ours.drop()
+        bare.begin()
+        ours.begin()
 
     return Comparison(
         name="append of 64 KB batches",
@@ -98,7 +98,7 @@ def append_comparison(size: Size, scratch: Path) -> Comparison:
         unit="bytes",
         repetitions_max=1,
         note="new files on both sides, blocks reserved ahead on both",
-        prepare=drop,
+        prepare=start_anew,
     )
 
 
