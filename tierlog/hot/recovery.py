@@ -166,8 +166,9 @@ class Recovery:
         that is longer is believed up to its listed size.
         """
         listed = self._listed(bases)
+        present = set(bases)
         for numbers in listed:
-            size = self._size_of(numbers.base_offset) if numbers.base_offset in bases else -1
+            size = self._size_of(numbers.base_offset) if numbers.base_offset in present else -1
             if size < numbers.size:
                 break
             self.segments.append(self._segment(numbers))
@@ -178,8 +179,8 @@ class Recovery:
         believed = [segment.base_offset for segment in self.segments]
         if bases == believed and len(believed) == len(listed) and not self._longer():
             return None
-        last = believed[-1:] if self._longer() else []
-        return [base for base in bases if base not in believed or base in last]
+        settled = set(believed[:-1] if self._longer() else believed)
+        return [base for base in bases if base not in settled]
 
     def _listed(self, bases: list[Offset]) -> list[SegmentNumbers]:
         """The checkpoint's segments. What lies before them are leftovers of a trim and go now."""
@@ -348,6 +349,7 @@ class Recovery:
                 segment.file().fdatasync()
                 content = segment.indexes().to_bytes()
                 write_indexes(self.disk, self.directory, segment.base_offset, content)
+                segment.release_indexes()
         log_end = self.segments[-1].next_offset
         drop_snapshots(self.disk, self.directory, lambda offset: offset > log_end)
         snapshot = names.segment_path(self.directory, log_end, names.SNAPSHOT)

@@ -48,6 +48,12 @@ def split_off(
     disk.sync_dir(directory)
 
 
+def known_damage(disk: Disk, directory: str) -> list[tuple[Offset, Offset]]:
+    """Ranges that this or an earlier recovery set aside as damaged."""
+    found = (names.parse_aside(name, names.DAMAGED) for name in disk.listdir(directory))
+    return [span for span in found if span is not None]
+
+
 def remove_segment(disk: Disk, directory: str, base: Offset) -> None:
     """Unlink a segment's files, those that are there. The `.log` goes last: it names the rest."""
     for suffix in (names.INDEX, names.TIME_INDEX, names.SNAPSHOT, names.LOG):

@@ -162,22 +162,27 @@ def seen_end(file: File, *, start: Position, end: Position, floor: Offset) -> Of
     """The offset behind the last one that headers in [start, end) speak of, sound or not.
 
     A tail that is cut may hold batches that somebody was told of: their offsets are not given out
-    again. Only a header that continues the log plausibly counts.
+    again. Only a header that continues the log counts.
     """
     seen = floor
     position = start
     while position + HEADER_BYTES <= end:
         header = parse_header(file.pread(HEADER_BYTES, position))
-        if not (
-            header.magic == 2
-            and header.base_offset == seen
-            and header.record_count == header.last_offset_delta + 1 >= 1
-            and header.size_bytes >= HEADER_BYTES
-        ):
+        if header.magic != 2 or header.base_offset != seen or header.size_bytes < HEADER_BYTES:
             break
-        seen = header.next_offset
+        seen = Offset(seen + _offsets_taken(header))
         position = Position(position + header.size_bytes)
     return seen
+
+
+def _offsets_taken(header: BatchHeader) -> int:
+    """How many offsets a batch took whose header may be damaged.
+
+    Two fields say it. Where they differ the larger one is the safe answer, unless it asks for more
+    records than the batch has bytes: that is the damaged one.
+    """
+    counts = sorted((header.record_count, header.last_offset_delta + 1))
+    return max(1, counts[1] if counts[1] <= header.size_bytes else counts[0])
 
 
 def visit_sound(
