@@ -87,7 +87,8 @@ def test_trimming_keeps_the_epoch_that_wrote_the_new_start(
 def test_epochs_agree_with_a_log_that_names_the_epoch_of_each_offset(
     steps: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    held, writers, epoch = LeaderEpochs(), [], 0
+    held, epoch = LeaderEpochs(), 0
+    writers: list[int] = []
     for rise, count in steps:
         epoch += rise
         held.note(LeaderEpoch(epoch), Offset(len(writers)))

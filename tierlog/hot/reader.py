@@ -71,13 +71,14 @@ class SegmentReader:
     ) -> tuple[Bytes, Offset]:
         """Cut behind the last whole batch, or read on to the end of the first.
 
-        Empty when there is no whole batch up to `stop`, as its damaged length would have it.
+        Empty when its length is damaged or the file lost its end: there is no whole batch.
         """
         first = parse_header(data)
         if first.size_bytes > stop - position:
             return b"", first.base_offset
         if first.size_bytes > len(data):
-            return self.segment.file().pread(first.size_bytes, position), first.next_offset
+            whole = self.segment.file().pread(first.size_bytes, position)
+            return whole if len(whole) == first.size_bytes else b"", first.next_offset
         cut, next_offset = self._indexed_border(data, position)
         while cut + HEADER_BYTES <= len(data):
             header = parse_header(data, cut)
