@@ -181,6 +181,26 @@ def test_after_a_failed_fsync_and_a_kill_the_scanned_bytes_are_synced_before_the
     assert b"three" in read_values(log).values()
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_what_a_restart_shows_after_a_failed_fsync_survives_a_power_cut(seed: int) -> None:
+    """The dropped pages are still in the cache and count as clean: they must be written again."""
+    disk = SimDisk()
+    log, syncs = open_log(disk)
+    append_values(log, b"one" * 100)
+    syncs.run_all()
+    for _ in range(3):
+        append_values(log, b"two" * 300)
+    disk.fail_fsync()
+    with pytest.raises(LogBroken):
+        syncs.run_all()
+    disk.kill()
+    log, _ = open_log(disk)
+    shown = read_values(log)
+    assert len(shown) == 4
+    log, _ = open_log(disk.after_power_cut(Random(seed)))
+    assert read_values(log) == shown
+
+
 def test_a_failed_write_latches() -> None:
     disk = SimDisk()
     log, other, _ = two_logs(disk)

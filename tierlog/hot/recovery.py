@@ -10,8 +10,9 @@ offsets keep naming the records they named; the bad bytes go into a file beside 
   until another copy fills the gap.
 
 Which of the two is `judge`. Offsets that were seen in a cut tail are not given out again: the next
-segment begins behind them. Everything scanned is fdatasynced before it counts as durable, so a
-recovery that is itself cut off can simply be run again.
+segment begins behind them. Everything scanned is fdatasynced before it counts as durable, and where
+the page cache may outlive a failed fsync, written again first. A recovery that is itself cut off
+can simply be run again.
 """
 
 import logging
@@ -27,7 +28,7 @@ from tierlog.hot.files import FilePool
 from tierlog.hot.indexes import write_indexes
 from tierlog.hot.producers import Producers
 from tierlog.hot.replay import drop_snapshots, load_producers
-from tierlog.hot.salvage import remove_segment, set_aside, split_off
+from tierlog.hot.salvage import remove_segment, rewrite, set_aside, split_off
 from tierlog.hot.scan import Misplaced, Scanned, resync, scan, seen_end
 from tierlog.hot.segment import Segment, SegmentNumbers, empty_numbers
 from tierlog.hot.settings import LogSettings
@@ -101,6 +102,8 @@ class Recovery:
     producers: Producers = field(default_factory=Producers)
     segments: list[Segment] = field(default_factory=list)
     trusted_from: dict[Offset, Position] = field(default_factory=dict)
+    unsynced_from: dict[Offset, Position] = field(default_factory=dict)
+    """Per scanned segment, the first batch that is not on record as durable."""
     gaps: list[Gap] = field(default_factory=list)
     log_start: Offset = OFFSET_MAX
     scanned_bytes: int = 0
@@ -244,6 +247,8 @@ class Recovery:
                 raise Misplaced("the next segment has this batch", position=position)
             segment.visit(header, position)
             self._learn(header)
+            if self.durable_end is None or header.base_offset >= self.durable_end:
+                self.unsynced_from.setdefault(segment.base_offset, position)
 
         file = segment.file()
         size = Position(file.size())
@@ -343,10 +348,17 @@ class Recovery:
 
     # Making it durable
 
+    def _make_durable(self, segment: Segment) -> None:
+        start = self.unsynced_from.get(segment.base_offset)
+        rebooted = self.checkpoint is not None and self.checkpoint.boot != self.boot
+        if start is not None and not rebooted:
+            rewrite(segment.file(), start=start, end=segment.size)
+        segment.file().fdatasync()
+
     def _settle(self) -> None:
         for segment in self.segments:
             if segment.base_offset in self.trusted_from:
-                segment.file().fdatasync()
+                self._make_durable(segment)
                 content = segment.indexes().to_bytes()
                 write_indexes(self.disk, self.directory, segment.base_offset, content)
                 segment.release_indexes()
