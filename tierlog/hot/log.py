@@ -13,10 +13,7 @@ What always holds, all ends exclusive:
 """
 
 import asyncio
-from bisect import insort
-from collections import deque
 from dataclasses import replace
-from operator import itemgetter
 from typing import NamedTuple
 
 from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
@@ -34,6 +31,7 @@ from tierlog.hot.smallfile import make_directory
 from tierlog.hot.snapshot import encode_snapshot
 from tierlog.hot.store import refused
 from tierlog.hot.sync import Job
+from tierlog.hot.waiters import Waiters, reject, resolve
 from tierlog.records.batch import patch_log_append_time, patch_offset
 from tierlog.records.header import BatchHeader
 from tierlog.types import NO_TIMESTAMP, Bytes, LeaderEpoch, Offset, TimestampMs, WritableBytes
@@ -66,7 +64,7 @@ class Log:
         self._directory = directory
         self._disk = directory.disk
         self._boot = directory.disk.boot_id()
-        self._waiters: deque[tuple[Offset, asyncio.Future[None]]] = deque()
+        self._waiters = Waiters()
         self._jobs: list[Pending] = []
         self._refusal: str | None = None
         self._closed = False
@@ -227,10 +225,8 @@ class Log:
             future.set_exception(self._refused())
         elif end <= self.visible_end:
             future.set_result(None)
-        elif not self._waiters or self._waiters[-1][0] <= end:
-            self._waiters.append((end, future))
-        else:  # Whoever asks for a duplicate waits for an end that others have passed.
-            insort(self._waiters, (end, future), key=itemgetter(0))
+        else:
+            self._waiters.add(end, future)
         return future
 
     def settle(self) -> asyncio.Future[None]:
@@ -294,8 +290,7 @@ class Log:
             self._directory.pool.unpin(segment.path)
             segment.release_indexes()
         self.durable_end = max(self.durable_end, job.end)
-        while self._waiters and self._waiters[0][0] <= self.durable_end:
-            resolve(self._waiters.popleft()[1])
+        self._waiters.wake(self.durable_end)
         for future in done.settlers:
             resolve(future)
         if done.sealed and self._refusal is None:
@@ -374,8 +369,7 @@ class Log:
         self._refuse(str(broken))
         for work in [*self._jobs, self._pending]:
             for future in work.settlers:
-                if not future.done():
-                    future.set_exception(self._refused())
+                reject(future, self._refused())
 
     async def close(self) -> None:
         """Sync, write a clean checkpoint, let go of the files. Nothing more the second time.
@@ -384,17 +378,18 @@ class Log:
         """
         if not self._begin_close():
             return
+        directory = self._directory
         try:
-            while self._directory.broken is None and not self._directory.syncs.is_idle(self):
+            while directory.broken is None and not directory.syncs.is_idle(self):
                 await self._settle()
-            if self._directory.broken is None:
+            if directory.broken is None:
                 job = self.begin_sync(clean=True)
-                await self._directory.env.tasks.in_thread(job.run)
+                await directory.env.tasks.in_thread(job.run)
                 self.end_sync(job)
         except OSError as fault:
-            raise self._directory.syncs.latch(fault) from fault
+            raise directory.syncs.latch(fault) from fault
         finally:
-            self._directory.detach(self)
+            directory.detach(self)
         self._let_go()
 
     def close_now(self) -> None:
@@ -428,10 +423,7 @@ class Log:
 
     def _refuse(self, sentence: str) -> None:
         self._refusal = sentence
-        for _, future in self._waiters:
-            if not future.done():
-                future.set_exception(self._refused())
-        self._waiters.clear()
+        self._waiters.fail(self._refused())
 
     def _require_open(self) -> None:
         if self._refusal is not None:
@@ -442,8 +434,3 @@ class Log:
         if self._directory.broken is not None:
             return LogBroken(self._refusal)
         return LogClosed(f"{self.path}: {self._refusal}")
-
-
-def resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
