@@ -10,8 +10,9 @@ offsets keep naming the records they named; the bad bytes go into a file beside 
   until another copy fills the gap.
 
 Which of the two is `judge`. Offsets that were seen in a cut tail are not given out again: the next
-segment begins behind them. Everything scanned is fdatasynced before it counts as durable, so a
-recovery that is itself cut off can simply be run again.
+segment begins behind them. Everything scanned is fdatasynced before it counts as durable, and where
+the page cache may outlive a failed fsync, written again first. A recovery that is itself cut off
+can simply be run again.
 """
 
 import logging
@@ -27,7 +28,7 @@ from tierlog.hot.files import FilePool
 from tierlog.hot.indexes import write_indexes
 from tierlog.hot.producers import Producers
 from tierlog.hot.replay import drop_snapshots, load_producers
-from tierlog.hot.salvage import remove_segment, set_aside, split_off
+from tierlog.hot.salvage import remove_segment, rewrite, set_aside, split_off
 from tierlog.hot.scan import Misplaced, Scanned, Visit, resync, scan, seen_end
 from tierlog.hot.segment import Segment, SegmentNumbers, empty_numbers
 from tierlog.hot.settings import LogSettings
@@ -101,6 +102,8 @@ class Recovery:
     producers: Producers = field(default_factory=Producers)
     segments: list[Segment] = field(default_factory=list)
     trusted_from: dict[Offset, Position] = field(default_factory=dict)
+    unsynced_from: dict[Offset, Position] = field(default_factory=dict)
+    """Per scanned segment, the first batch that is not on record as durable."""
     gaps: list[Gap] = field(default_factory=list)
     log_start: Offset = OFFSET_MAX
     scanned_bytes: int = 0
@@ -166,8 +169,9 @@ class Recovery:
         that is longer is believed up to its listed size.
         """
         listed = self._listed(bases)
+        present = set(bases)
         for numbers in listed:
-            size = self._size_of(numbers.base_offset) if numbers.base_offset in bases else -1
+            size = self._size_of(numbers.base_offset) if numbers.base_offset in present else -1
             if size < numbers.size:
                 break
             self.segments.append(self._segment(numbers))
@@ -178,8 +182,8 @@ class Recovery:
         believed = [segment.base_offset for segment in self.segments]
         if bases == believed and len(believed) == len(listed) and not self._longer():
             return None
-        last = believed[-1:] if self._longer() else []
-        return [base for base in bases if base not in believed or base in last]
+        settled = set(believed[:-1] if self._longer() else believed)
+        return [base for base in bases if base not in settled]
 
     def _listed(self, bases: list[Offset]) -> list[SegmentNumbers]:
         """The checkpoint's segments. What lies before them are leftovers of a trim and go now."""
@@ -257,6 +261,8 @@ class Recovery:
         """What a scan does with each batch. One flat function: it runs millions of times."""
         note = segment.indexes().note
         epochs, producers, now_ms = self.epochs, self.producers, self.now_ms
+        unsynced_from, segment_base = self.unsynced_from, segment.base_offset
+        durable_end = -1 if self.durable_end is None else self.durable_end
 
         def visit(header: BatchHeader, position: Position) -> None:
             base_offset, length, leader_epoch, _, _, _, delta, _, timestamp, producer_id, *_ = (
@@ -269,6 +275,8 @@ class Recovery:
                 epochs.note(leader_epoch, base_offset)
             if producer_id >= 0:
                 producers.visit(header, now_ms=now_ms)
+            if base_offset >= durable_end:
+                unsynced_from.setdefault(segment_base, position)
 
         return visit
 
@@ -352,12 +360,20 @@ class Recovery:
 
     # Making it durable
 
+    def _make_durable(self, segment: Segment) -> None:
+        start = self.unsynced_from.get(segment.base_offset)
+        rebooted = self.checkpoint is not None and self.checkpoint.boot != self.boot
+        if start is not None and not rebooted:
+            rewrite(segment.file(), start=start, end=segment.size)
+        segment.file().fdatasync()
+
     def _settle(self) -> None:
         for segment in self.segments:
             if segment.base_offset in self.trusted_from:
-                segment.file().fdatasync()
+                self._make_durable(segment)
                 content = segment.indexes().to_bytes()
                 write_indexes(self.disk, self.directory, segment.base_offset, content)
+                segment.release_indexes()
         log_end = self.segments[-1].next_offset
         drop_snapshots(self.disk, self.directory, lambda offset: offset > log_end)
         snapshot = names.segment_path(self.directory, log_end, names.SNAPSHOT)
