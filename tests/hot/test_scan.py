@@ -209,6 +209,10 @@ def test_a_flipped_count_does_not_give_offsets_out_again(position: int, field: i
 
 
 def test_what_does_not_continue_the_log_is_not_seen() -> None:
-    assert seen(placed(11, b"v")) == 10
-    assert seen(flipped(placed(10, b"v"), 16)) == 10
+    assert seen(flipped(placed(11, b"v"), 16)) == 10
     assert seen(bytes(200)) == 10
+
+
+def test_one_wrong_field_of_a_header_is_forgiven() -> None:
+    assert seen(placed(11, b"v")) == 11
+    assert seen(flipped(placed(10, b"v"), 16)) == 11

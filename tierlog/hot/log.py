@@ -21,6 +21,7 @@ from tierlog.hot.directory import LogDirectory
 from tierlog.hot.endmark import store_end
 from tierlog.hot.errors import LogBroken, LogClosed, LogError, OffsetOutOfRange
 from tierlog.hot.job import Pending, SyncJob
+from tierlog.hot.producers import ProducedBatch
 from tierlog.hot.recovery import Recovery
 from tierlog.hot.replay import drop_snapshots
 from tierlog.hot.salvage import known_damage, remove_segment
@@ -61,6 +62,9 @@ class Log:
         """Open the log in `directory`/`name`, or begin one at offset `start`."""
         self.path = f"{directory.path}/{name}"
         self.settings = settings
+        self._stamps = settings.log_append_time
+        self._flush_messages = settings.flush_messages
+        self._checkpoint_bytes = settings.checkpoint_bytes
         self._directory = directory
         self._disk = directory.disk
         self._boot = directory.disk.boot_id()
@@ -120,49 +124,40 @@ class Log:
         """
         if self._refusal is not None:
             raise self._refused()
-        if header.producer_id >= 0:
-            first = self.producers.check(header)
-            if first is not None:
-                stamp = first.timestamp if self.settings.log_append_time else NO_TIMESTAMP
-                return Appended(first.base_offset, first.last_offset, stamp, True)
+        has_producer = header.producer_id >= 0
+        if has_producer and (first := self.producers.check(header)) is not None:
+            return self._duplicate_of(first)
         size = len(batch)
         base_offset = self.log_end
         last_offset = Offset(base_offset + header.last_offset_delta)
         if not self._active.has_room(size, last_offset):
             self.roll()
         timestamp, stamp = header.max_timestamp, NO_TIMESTAMP
-        if self.settings.log_append_time:
+        if self._stamps:
             timestamp = stamp = TimestampMs(now_ms)
             patch_log_append_time(batch, timestamp_ms=now_ms)
-        patch_offset(batch, base_offset=base_offset, leader_epoch=leader_epoch)
-        self._write(batch, size, last_offset, timestamp, now_ms)
-        self.epochs.note(leader_epoch, base_offset)
-        if header.producer_id >= 0:
-            self.producers.note(header, base_offset, timestamp, now_ms=now_ms)
-        self._after_append(size, header.record_count)
-        return Appended(base_offset, last_offset, stamp, False)
-
-    def _write(
-        self, batch: Bytes, size: int, last_offset: Offset, timestamp: TimestampMs, now_ms: int
-    ) -> None:
-        active = self._active
+        patch_offset(batch, base_offset, leader_epoch)
         try:
-            active.append(batch, size=size, last_offset=last_offset, max_timestamp=timestamp)
+            self._active.append(batch, size, last_offset, timestamp, now_ms)
         except OSError as fault:
             raise self._directory.syncs.latch(fault) from fault
-        if active.first_append_ms < 0:
-            active.first_append_ms = now_ms
-        self.log_end = active.next_offset
-
-    def _after_append(self, size: int, record_count: int) -> None:
+        self.log_end = Offset(last_offset + 1)
+        if leader_epoch > self.epochs.latest:
+            self.epochs.note(leader_epoch, base_offset)
+        if has_producer:
+            self.producers.note(header, base_offset, timestamp, now_ms=now_ms)
         self._bytes_since_checkpoint += size
-        self._messages_since_sync += record_count
-        settings = self.settings
+        self._messages_since_sync += header.record_count
         if (
-            self._messages_since_sync >= settings.flush_messages
-            or self._bytes_since_checkpoint >= settings.checkpoint_bytes
+            self._messages_since_sync >= self._flush_messages
+            or self._bytes_since_checkpoint >= self._checkpoint_bytes
         ):
             self._directory.syncs.request(self)
+        return Appended(base_offset, last_offset, stamp, False)
+
+    def _duplicate_of(self, first: ProducedBatch) -> Appended:
+        stamp = first.timestamp if self.settings.log_append_time else NO_TIMESTAMP
+        return Appended(first.base_offset, first.last_offset, stamp, True)
 
     def roll_due(self, now_ms: int) -> bool:
         """Whether `segment.ms` has passed since the active segment's first append."""

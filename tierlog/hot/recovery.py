@@ -29,12 +29,12 @@ from tierlog.hot.indexes import write_indexes
 from tierlog.hot.producers import Producers
 from tierlog.hot.replay import drop_snapshots, load_producers
 from tierlog.hot.salvage import remove_segment, rewrite, set_aside, split_off
-from tierlog.hot.scan import Misplaced, Scanned, resync, scan, seen_end
+from tierlog.hot.scan import Misplaced, Scanned, Visit, resync, scan, seen_end
 from tierlog.hot.segment import Segment, SegmentNumbers, empty_numbers
 from tierlog.hot.settings import LogSettings
 from tierlog.hot.snapshot import encode_snapshot
 from tierlog.records.errors import TruncatedBatch
-from tierlog.records.header import BatchHeader
+from tierlog.records.header import PREFIX_BYTES, BatchHeader
 from tierlog.types import Offset, Position
 
 logger = logging.getLogger(__name__)
@@ -102,8 +102,6 @@ class Recovery:
     producers: Producers = field(default_factory=Producers)
     segments: list[Segment] = field(default_factory=list)
     trusted_from: dict[Offset, Position] = field(default_factory=dict)
-    unsynced_from: dict[Offset, Position] = field(default_factory=dict)
-    """Per scanned segment, the first batch that is not on record as durable."""
     gaps: list[Gap] = field(default_factory=list)
     log_start: Offset = OFFSET_MAX
     scanned_bytes: int = 0
@@ -241,15 +239,6 @@ class Recovery:
 
     def _scan_segment(self, segment: Segment, *, ceiling: Offset) -> Offset | None:
         """Scan to the end or to the first bad batch; returns the base of what was split off."""
-
-        def visit(header: BatchHeader, position: Position) -> None:
-            if header.base_offset >= ceiling:
-                raise Misplaced("the next segment has this batch", position=position)
-            segment.visit(header, position)
-            self._learn(header)
-            if self.durable_end is None or header.base_offset >= self.durable_end:
-                self.unsynced_from.setdefault(segment.base_offset, position)
-
         file = segment.file()
         size = Position(file.size())
         self.trusted_from[segment.base_offset] = segment.size
@@ -260,13 +249,29 @@ class Recovery:
             end=size,
             expected=segment.next_offset,
             contiguous=self.settings.contiguous,
-            visit=visit,
+            visit=self._visitor(segment, ceiling),
         )
+        segment.grow(state.position, state.next_offset)
         return None if state.fault is None else self._take_out(file, state, size, ceiling)
 
-    def _learn(self, header: BatchHeader) -> None:
-        self.epochs.note(header.leader_epoch, header.base_offset)
-        self.producers.visit(header, now_ms=self.now_ms)
+    def _visitor(self, segment: Segment, ceiling: Offset) -> Visit:
+        """What a scan does with each batch. One flat function: it runs millions of times."""
+        note = segment.indexes().note
+        epochs, producers, now_ms = self.epochs, self.producers, self.now_ms
+
+        def visit(header: BatchHeader, position: Position) -> None:
+            base_offset, length, leader_epoch, _, _, _, delta, _, timestamp, producer_id, *_ = (
+                header
+            )
+            if base_offset >= ceiling:
+                raise Misplaced("the next segment has this batch", position=position)
+            note(position, length + PREFIX_BYTES, Offset(base_offset + delta), timestamp)
+            if leader_epoch > epochs.latest:
+                epochs.note(leader_epoch, base_offset)
+            if producer_id >= 0:
+                producers.visit(header, now_ms=now_ms)
+
+        return visit
 
     def _take_out(
         self, file: File, state: Scanned, size: Position, ceiling: Offset
@@ -349,11 +354,20 @@ class Recovery:
     # Making it durable
 
     def _make_durable(self, segment: Segment) -> None:
-        start = self.unsynced_from.get(segment.base_offset)
         rebooted = self.checkpoint is not None and self.checkpoint.boot != self.boot
-        if start is not None and not rebooted:
-            rewrite(segment.file(), start=start, end=segment.size)
+        if not rebooted:
+            rewrite(segment.file(), start=self._unsynced_from(segment), end=segment.size)
         segment.file().fdatasync()
+
+    def _unsynced_from(self, segment: Segment) -> Position:
+        """A position before the first scanned batch that is not on record as durable."""
+        scanned_from = self.trusted_from[segment.base_offset]
+        if self.durable_end is None:
+            return scanned_from
+        if segment.next_offset <= self.durable_end:
+            return segment.size
+        entry = segment.indexes().offsets.at_or_before(Offset(self.durable_end - 1))
+        return scanned_from if entry is None else max(scanned_from, entry.position)
 
     def _settle(self) -> None:
         for segment in self.segments:

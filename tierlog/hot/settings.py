@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from tierlog.errors import TierlogError
 
-POSITION_MAX = 2**32 - 1
 RELATIVE_OFFSET_MAX = 2**31 - 1  # Kafka reads the index column as a signed 32-bit number.
 FLUSH_NEVER = 2**63 - 1
 

@@ -37,6 +37,10 @@ FIXED_BYTES: Final = {
 }
 
 
+NUMBERS: Final = FIXED.keys() - {"boolean", "uuid"}
+"""Kinds whose arrays travel as one run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """One version of a class. Plain fields are in wire order, tagged ones by rising tag."""

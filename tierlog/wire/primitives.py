@@ -103,8 +103,8 @@ def bad_tag_end(tag: int, *, stated_end: int, actual_end: int) -> WireError:
     return BadTags(f"tag {tag} ends at byte {actual_end}, its size says {stated_end}")
 
 
-def short(buffer: Bytes, position: int, wanted: int) -> WireError:
-    return Truncated(f"needs {wanted} bytes, {len(buffer) - position} left")
+def short(limit: int, position: int) -> WireError:
+    return Truncated(f"the last field ends at byte {position}, the bytes at {limit}")
 
 
 def bad_array(buffer: Bytes, position: int, count: int, element_bytes_min: int) -> WireError:
@@ -123,8 +123,32 @@ def not_a_length(value: int) -> WireError:
     return BadLength(f"length {value}")
 
 
-def long_string(length: int) -> WireError:
-    return BadLength(f"a string of {length} bytes, at most {STRING_BYTES_MAX}")
+def long_string(buffer: Bytes, position: int, first: int) -> tuple[str, int]:
+    """A compact string that is neither short nor empty: long, or null where none is allowed.
+
+    `first` is the first byte of the length, `position` that of the next.
+    """
+    data, end = long_bytes(buffer, position, first)
+    if len(data) > STRING_BYTES_MAX:
+        raise BadLength(f"a string of {len(data)} bytes, at most {STRING_BYTES_MAX}")
+    return data.decode(), end
+
+
+def long_bytes(buffer: Bytes, position: int, first: int) -> tuple[bytes, int]:
+    """Compact bytes that are neither short nor empty."""
+    if first == 0:
+        raise not_a_length(-1)
+    length, position = uvarint_tail(buffer, position, first)
+    if length == 0:
+        raise not_a_length(-1)
+    end = position + length - 1
+    if end > len(buffer):
+        raise short(len(buffer), end)
+    return bytes(buffer[position:end]), end
+
+
+def text_of_view(view: Bytes) -> str:
+    return str(view, "utf-8")
 
 
 def uvarint_of_string(length_plus_one: int) -> bytes:
@@ -134,10 +158,18 @@ def uvarint_of_string(length_plus_one: int) -> bytes:
     return uvarint(length_plus_one)
 
 
-@lru_cache(maxsize=1024)
-def unpack_many(code: str, count: int) -> Callable[[Bytes, int], tuple[Any, ...]]:
-    """Reads a run of `count` integers at once."""
-    return Struct(f">{count}{code}").unpack_from
+def _runs(code: str) -> Callable[[int], Callable[[Bytes, int], tuple[Any, ...]]]:
+    """Finds the function that reads a run of so many numbers at once."""
+    return lru_cache(maxsize=256)(lambda count: Struct(f">{count}{code}").unpack_from)
+
+
+RUN_MAX: Final = 17
+"""Runs below this length, such as a partition's replicas, have their functions in a list."""
+
+RUNS: Final = {f"run_{code}": _runs(code) for code in "bhHiIqd"} | {
+    f"runs_{code}": [Struct(f">{count}{code}").unpack_from for count in range(RUN_MAX)]
+    for code in "bhHiIqd"
+}
 
 
 @lru_cache(maxsize=1024)

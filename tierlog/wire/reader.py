@@ -11,17 +11,31 @@ in the same function, not calls. What always holds in the generated code:
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from tierlog.wire import primitives
-from tierlog.wire.layout import FIXED, Layout, bytes_min, layout_of
+from tierlog.wire.layout import FIXED, FIXED_BYTES, Layout, bytes_min, layout_of
 from tierlog.wire.schema import EMPTY, Field, Message
 from tierlog.wire.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-INTEGERS: Final = {"int8", "int16", "uint16", "int32", "uint32", "int64", "float64", "boolean"}
+HELPERS: Final = (
+    primitives.bad_array,
+    primitives.bad_tag_end,
+    primitives.long_bytes,
+    primitives.long_string,
+    primitives.next_tag,
+    primitives.not_a_length,
+    primitives.open_tags,
+    primitives.short,
+    primitives.skip_tags,
+    primitives.text_of_view,
+    primitives.uvarint_tail,
+)
+EMPTIES: Final = {"string": '""', "bytes": 'b""'}
 
 
 def reader_source(message: type[Message], version: int) -> Source:
@@ -30,57 +44,67 @@ def reader_source(message: type[Message], version: int) -> Source:
     return _Reader(layout).function()
 
 
-def holds_records(layout: Layout) -> bool:
-    """True when some field is read as a view, so that the buffer must be a memoryview."""
-    for field in layout.plain:
-        if field.kind == "records":
-            return True
-        if field.struct is not None and holds_records(layout.nested(field.struct)):
-            return True
-    return False
+def holds(layout: Layout, wanted: Callable[[Field], bool]) -> bool:
+    """True when some field of the message, at any depth, is of the wanted sort."""
+    return any(
+        wanted(field) or (field.struct is not None and holds(layout.nested(field.struct), wanted))
+        for field in (*layout.plain, *layout.tagged)
+    )
+
+
+def is_records(field: Field) -> bool:
+    return field.kind == "records"
 
 
 class _Reader:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._source = Source()
-        self._views = holds_records(layout)
+        self._views = holds(layout, is_records)
         self._run: list[tuple[str, str, str]] = []  # targets, codes and paths not yet read
 
     def function(self) -> Source:
         source = self._source
-        source.names["new"] = object.__new__
-        for helper in ("skip_tags", "open_tags", "next_tag", "bad_tag_end", "short", "bad_array",
-                       "not_a_length", "long_string", "uvarint_tail", "unpack_many"):  # fmt: skip
-            source.names[helper] = getattr(primitives, helper)
+        source.names.update(new=object.__new__, repeat=repeat)
+        for helper in HELPERS:
+            source.names[helper.__name__] = helper
+        source.names.update(primitives.RUNS)
         with source.block(f"def read(buf, p=0, budget={primitives.ELEMENTS_MAX}):"):
-            kind = "memoryview" if self._views else "bytes"
-            source.add(f"if type(buf) is not {kind}: buf = {kind}(buf)")
-            source.add("limit = len(buf)")
+            self._prologue()
             with source.block("try:"):
-                whole = self._struct(self._layout, "")
+                whole = source.fresh("m")
+                source.add(f"{whole} = new({self._class_name(self._layout)})")
+                self._struct(self._layout, whole, "")
+                source.add("if p > limit: raise short(limit, p)")
                 source.add(f"return {whole}, p")
             source.add("except ERRORS as error: raise explain(error, p) from None")
         return source
 
-    # Structs
+    def _prologue(self) -> None:
+        source = self._source
+        if self._views:
+            source.add("view = memoryview(buf)")
+            source.add("text = bytes.decode if type(buf) is bytes else text_of_view")
+        else:
+            source.add("if type(buf) is not bytes: buf = bytes(buf)")
+        source.add("limit = len(buf)")
 
-    def _struct(self, layout: Layout, path: str) -> str:
-        """Read a struct into a fresh local and return its name."""
+    def _class_name(self, layout: Layout) -> str:
         name = layout.struct.__name__
         self._source.names[name] = layout.struct
-        self._flush()
-        instance = self._source.fresh("m")
-        self._source.add(f"{instance} = new({name})", path)
+        return name
+
+    # Structs
+
+    def _struct(self, layout: Layout, instance: str, path: str) -> None:
+        """Fill an instance that a local name holds."""
         for field in layout.plain:
             self._value(layout, field, f"{instance}.{field.name}", path + field.name)
         if layout.flexible:
             self._tags(layout, instance, path)
         self._flush()
-        # Absent fields come last: what is refused has cost nothing yet.
         for field in layout.absent:
             self._default(field, f"{instance}.{field.name}", path + field.name)
-        return instance
 
     def _default(self, field: Field, target: str, path: str) -> None:
         value = "[]" if field.default is EMPTY else repr(field.default)
@@ -131,79 +155,126 @@ class _Reader:
             self._sized(layout, field, target, path)
 
     def _nested(self, layout: Layout, field: Field, target: str, path: str) -> None:
-        assert field.struct is not None
-        nested = layout.nested(field.struct)
         if layout.version not in field.nullable or field.tag is not None:
-            self._source.add(f"{target} = {self._struct(nested, path + '.')}", path)
+            self._new_struct(layout, field, target, path)
             return
         # KIP-893: one byte before a nullable struct, negative for null.
         there = self._source.fresh("there")
         self._run.append((there, "b", path))
         self._flush()
-        with self._source.block(f"if {there} < 0:"):
-            self._source.add(f"{target} = None", path)
+        self._source.add(f"if {there} < 0: {target} = None", path)
         with self._source.block("else:"):
-            self._source.add(f"{target} = {self._struct(nested, path + '.')}", path)
+            self._new_struct(layout, field, target, path)
+
+    def _new_struct(self, layout: Layout, field: Field, target: str, path: str) -> None:
+        assert field.struct is not None
+        nested, instance = layout.nested(field.struct), self._source.fresh("m")
+        self._flush()
+        self._source.add(f"{instance} = {target} = new({self._class_name(nested)})", path)
+        self._struct(nested, instance, path + ".")
+
+    # Strings and bytes. A slice takes no more than is there: should a length reach beyond the end,
+    # then so does `p`, and the next read, or the check at the end, raises.
 
     def _sized(self, layout: Layout, field: Field, target: str, path: str) -> None:
-        """A string, bytes or records."""
-        source = self._source
+        if field.kind == "records":
+            self._length(layout, field, target, path, self._record_view, empty="view[p:p]")
+        elif not layout.flexible:
+            self._length(layout, field, target, path, self._content, empty=EMPTIES[field.kind])
+        else:
+            self._compact(layout, field, target, path)
 
-        def content(length: str) -> None:
+    def _record_view(self, field: Field, length: str, target: str, path: str) -> None:
+        less = " - 1" if self._layout.flexible else ""
+        self._source.add(f"q = p + {length}{less}")
+        self._source.add(f"{target} = view[p:q]", path)
+        self._source.add("p = q")
+
+    def _content(self, field: Field, length: str, target: str, path: str) -> None:
+        self._source.add(f"q = p + {length}")
+        self._source.add(f"{target} = {self._slice(field.kind, 'p')}", path)
+        self._source.add("p = q")
+
+    def _compact(self, layout: Layout, field: Field, target: str, path: str) -> None:
+        """A compact string or bytes: below 127 bytes here, anything longer by a helper."""
+        source, length = self._source, self._source.fresh("n")
+        alone = not self._run
+        if alone:  # `p` stays at the length, which saves a step
+            source.add(f"{length} = buf[p]", path)
             source.add(f"q = p + {length}")
-            source.add(f"if q > limit: raise short(buf, p, {length})", path)
-            source.add(f"{target} = {self._slice(field.kind)}", path)
+        else:
+            self._run.append((length, "B", path))
+            self._flush()
+        with source.block(f"if 1 < {length} < 128:"):
+            if not alone:
+                source.add(f"q = p + ({length} - 1)")
+            source.add(f"{target} = {self._slice(field.kind, 'p + 1' if alone else 'p')}", path)
             source.add("p = q")
+        step = "; p += 1" if alone else ""
+        source.add(f"elif {length} == 1: {target} = {EMPTIES[field.kind]}{step}", path)
+        if layout.version in field.nullable and field.name != "":
+            source.add(f"elif {length} == 0: {target} = None{step}", path)
+        after = "p + 1" if alone else "p"
+        source.add(f"else: {target}, p = long_{field.kind}(buf, {after}, {length})", path)
 
-        empty = {"string": '""', "bytes": 'b""', "records": "buf[p:p]"}[field.kind]
-        self._length(layout, field, target, path, content=content, empty=empty)
-
-    def _slice(self, kind: str) -> str:
+    def _slice(self, kind: str, start: str) -> str:
+        taken = f"buf[{start}:q]"
         if kind == "string":
-            return 'str(buf[p:q], "utf-8")' if self._views else "buf[p:q].decode()"
-        if kind == "bytes" and self._views:
-            return "bytes(buf[p:q])"
-        return "buf[p:q]"
+            return f"text({taken})" if self._views else f"{taken}.decode()"
+        return f"bytes({taken})" if self._views else taken
+
+    # Arrays
 
     def _array(self, layout: Layout, field: Field, target: str, path: str) -> None:
-        element = field.element
-        assert element is not None
-        source = self._source
+        assert field.element is not None
         if field.struct is not None:
             least = layout.nested(field.struct).bytes_min
         else:
-            least = bytes_min(element, layout.version, layout.flexible)
+            least = bytes_min(field.element, layout.version, layout.flexible)
         assert least > 0, f"{path} v{layout.version}: elements without bytes cannot be counted"
 
-        def content(length: str) -> None:
-            source.add(
+        def content(field: Field, length: str, target: str, path: str) -> None:
+            if layout.flexible:
+                self._source.add(f"{length} -= 1")
+            self._source.add(
                 f"if {length} * {least} > limit - p or (budget := budget - {length}) < 0:"
                 f" raise bad_array(buf, p, {length}, {least})",
                 path,
             )
-            if element.kind in INTEGERS:
-                code = FIXED[element.kind]
-                source.add(f"{target} = list(unpack_many('{code}', {length})(buf, p))", path)
-                source.add(f"p += {length} * {least}")
-            else:
-                self._loop(layout, field, target, path, length)
+            self._elements(layout, field, length, target, path)
 
-        self._length(layout, field, target, path, content=content, empty="[]")
+        self._length(layout, field, target, path, content, empty="[]")
 
-    def _loop(self, layout: Layout, field: Field, target: str, path: str, length: str) -> None:
-        assert field.element is not None
-        source, add = self._source, self._source.fresh("add")
-        items = source.fresh("items")
-        source.add(f"{items} = {target} = []", path)
-        source.add(f"{add} = {items}.append")
-        with source.block(f"for _ in range({length}):"):
-            if field.struct is not None:
-                item = self._struct(layout.nested(field.struct), path + "[].")
-            else:
-                item = source.fresh("item")
-                self._value(layout, field.element, item, path + "[]")
-                self._flush()
-            source.add(f"{add}({item})")
+    def _elements(self, layout: Layout, field: Field, length: str, target: str, path: str) -> None:
+        source, element = self._source, field.element
+        assert element is not None
+        if field.struct is not None:
+            self._structs(layout.nested(field.struct), length, target, path)
+        elif element.kind == "string":
+            items, item = source.fresh("items"), source.fresh("item")
+            source.add(f"{items} = {target} = []", path)
+            with source.block(f"for _ in range({length}):"):
+                self._sized(layout, element, item, path + "[]")
+                source.add(f"{items}.append({item})")
+        elif element.kind == "uuid":
+            source.add(f"q = p + {length} * 16")
+            source.add(f"{target} = [buf[i:i + 16] for i in range(p, q, 16)]", path)
+            source.add("p = q")
+        else:
+            code, size = FIXED[element.kind], FIXED_BYTES[element.kind]
+            few, many = f"runs_{code}[{length}]", f"run_{code}({length})"
+            run = f"({few} if {length} < {primitives.RUN_MAX} else {many})"
+            source.add(f"{target} = [*{run}(buf, p)]", path)
+            source.add(f"p += {length} * {size}")
+
+    def _structs(self, nested: Layout, length: str, target: str, path: str) -> None:
+        """All instances are made at once: the loop over them is shorter for it."""
+        source, items = self._source, self._source.fresh("items")
+        made = f"[*map(new, repeat({self._class_name(nested)}, {length}))]"
+        source.add(f"{items} = {target} = {made}", path)
+        instance = source.fresh("m")
+        with source.block(f"for {instance} in {items}:"):
+            self._struct(nested, instance, path + "[].")
 
     # Lengths
 
@@ -213,30 +284,37 @@ class _Reader:
         field: Field,
         target: str,
         path: str,
+        content: Callable[[Field, str, str, str], None],
         *,
-        content: Callable[[str], None],
         empty: str,
     ) -> None:
         """Read a length, then the content, the empty value, null, or raise."""
         source, length = self._source, self._source.fresh("n")
-        short_code = "h" if field.kind == "string" else "i"
-        self._run.append((length, "B" if layout.flexible else short_code, path))
+        code = "h" if field.kind == "string" else "i"
+        self._run.append((length, "B" if layout.flexible else code, path))
         self._flush()
-        nullable = layout.version in field.nullable and field.name != ""
+        offset = ""
         if layout.flexible:
             # Compact: an unsigned varint of length + 1; 0 is null.
-            with source.block(f"if {length} > 127:"):
-                source.add(f"{length}, p = uvarint_tail(buf, p, {length})", path)
-                if field.kind == "string":
-                    limit = primitives.STRING_BYTES_MAX + 1
-                    source.add(f"if {length} > {limit}: raise long_string({length} - 1)", path)
-            source.add(f"{length} -= 1")
-        with source.block(f"if {length} > 0:"):
-            content(length)
-        source.add(f"elif {length} == 0: {target} = {empty}", path)
-        if nullable:
-            source.add(f"elif {length} == -1: {target} = None", path)
-        source.add(f"else: raise not_a_length({length})", path)
+            self._long_varint(length, path)
+            offset = " - 1"
+        zero = 1 if layout.flexible else 0
+        with source.block(f"if {length} > {zero}:"):
+            content(field, length, target, path)
+        source.add(f"elif {length} == {zero}: {target} = {empty}", path)
+        if layout.version in field.nullable and field.name != "":
+            source.add(f"elif {length} == {zero - 1}: {target} = None", path)
+        source.add(f"else: raise not_a_length({length}{offset})", path)
+
+    def _long_varint(self, length: str, path: str) -> None:
+        """The rest of a varint: two bytes here, more in a helper."""
+        source = self._source
+        with source.block(f"if {length} > 127:"):
+            source.add("q = buf[p]", path)
+            with source.block("if q < 128:"):
+                source.add(f"{length} += (q << 7) - 128")
+                source.add("p += 1")
+            source.add(f"else: {length}, p = uvarint_tail(buf, p, {length})", path)
 
     def _flush(self) -> None:
         """Read the waiting fixed-width fields in one call."""
@@ -249,6 +327,11 @@ class _Reader:
         if codes == "B":
             self._source.add(f"{targets} = buf[p]", path)
             self._source.add("p += 1")
+            return
+        if codes == "h" and targets.isidentifier():  # a length: cheaper than a call
+            self._source.add(f"{targets} = buf[p] << 8 | buf[p + 1]", path)
+            self._source.add(f"if {targets} > 32767: {targets} -= 65536")
+            self._source.add("p += 2")
             return
         name, size = self._source.unpacker(codes)
         self._source.add(f"{targets}, = {name}(buf, p)", path)

@@ -12,8 +12,8 @@ from typing import Final
 
 from tierlog.wire import primitives
 from tierlog.wire.errors import EncodeError
-from tierlog.wire.layout import FIXED, Layout, layout_of
-from tierlog.wire.reader import INTEGERS, holds_records
+from tierlog.wire.layout import FIXED, NUMBERS, Layout, layout_of
+from tierlog.wire.reader import holds, is_records
 from tierlog.wire.schema import EMPTY, Field, Message
 from tierlog.wire.source import Source
 
@@ -38,7 +38,7 @@ class _Writer:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._source = Source()
-        self._add = "add"
+        self._add = "out.append"
         self._run: list[tuple[str, str, str]] = []  # expressions, codes and paths not yet packed
 
     def function(self) -> Source:
@@ -55,12 +55,11 @@ class _Writer:
         with source.block("def write(m):"):
             with source.block("try:"):
                 source.add("out = []")
-                source.add("add = out.append")
-                if holds_records(self._layout):
+                if holds(self._layout, is_records):
                     source.add("parts = []")
                 self._struct(self._layout, "m", "")
                 self._flush()
-                if holds_records(self._layout):
+                if holds(self._layout, is_records):
                     source.add("if out: parts.append(join(out))")
                     source.add("return parts")
                 else:
@@ -105,9 +104,8 @@ class _Writer:
         """Write a tagged field into a list of its own, since its size goes before it."""
         assert field.tag is not None
         source, outer, inner = self._source, self._add, self._source.fresh("inner")
-        self._add = f"add_{inner}"
+        self._add = f"{inner}.append"
         source.add(f"{inner} = []")
-        source.add(f"{self._add} = {inner}.append")
         self._value(layout, field, value, path)
         self._flush()
         self._add = outer
@@ -169,7 +167,7 @@ class _Writer:
         assert element is not None
         items = source.fresh("items")
         self._length(layout, field, value, items, value, "()", path)
-        if element.kind in INTEGERS:
+        if element.kind in NUMBERS:
             pack = f"pack_many('{FIXED[element.kind]}', len({items}))"
             source.add(f"if {items}: {self._add}({pack}(*{items}))", path)
             return

@@ -1,0 +1,104 @@
+"""The hand-written Fetch response has the compiled codec's bytes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from tests.wire.strategies import messages
+from tierlog.wire.codec import encode
+from tierlog.wire.errors import EncodeError, UnsupportedVersion
+from tierlog.wire.fetch import (
+    FLEXIBLE_FROM,
+    TOPIC_IDS_FROM,
+    FetchWriter,
+    partition_tags,
+    response_tags,
+)
+from tierlog.wire.messages.fetch import FetchResponse, PartitionData
+
+VERSIONS = list(FetchResponse.versions)
+LARGE = memoryview(bytes(100_000))
+
+
+def written(message: FetchResponse, version: int) -> bytes:
+    writer = FetchWriter(
+        version,
+        topic_count=len(message.responses),
+        throttle_time_ms=message.throttle_time_ms,
+        error_code=message.error_code,
+        session_id=message.session_id,
+    )
+    for topic in message.responses:
+        name = topic.topic_id if version >= TOPIC_IDS_FROM else topic.topic
+        writer.topic(name, partition_count=len(topic.partitions))
+        for partition in topic.partitions:
+            add(writer, partition, version)
+    nodes = [(node.node_id, node.host, node.port, node.rack) for node in message.node_endpoints]
+    return b"".join(writer.finish(response_tags(nodes)))
+
+
+def add(writer: FetchWriter, partition: PartitionData, version: int) -> None:
+    partition.snapshot_id = None  # of the controllers' log, which is not served this way
+    diverging, leader = partition.diverging_epoch, partition.current_leader
+    aborted = partition.aborted_transactions
+    tags = partition_tags(
+        diverging_epoch=(diverging.epoch, diverging.end_offset) if diverging is not None else None,
+        current_leader=(leader.leader_id, leader.leader_epoch) if leader is not None else None,
+    )
+    writer.partition(
+        partition.partition_index,
+        error_code=partition.error_code,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=partition.log_start_offset,
+        aborted=None if aborted is None else [(a.producer_id, a.first_offset) for a in aborted],
+        preferred_read_replica=partition.preferred_read_replica,
+        records=partition.records,
+        tags=tags if version >= FLEXIBLE_FROM else b"\0",
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_bytes_are_those_of_the_compiled_writer(version: int) -> None:
+    @settings(max_examples=30, deadline=None)
+    @given(messages(FetchResponse, version))
+    def check(message: FetchResponse) -> None:
+        by_hand = written(message, version)
+        assert by_hand == encode(message, version)
+
+    check()
+
+
+def one_partition(version: int, records: memoryview | None) -> list[bytes | bytearray | memoryview]:
+    writer = FetchWriter(version, topic_count=1)
+    writer.topic(bytes(16) if version >= TOPIC_IDS_FROM else "t", partition_count=1)
+    writer.partition(0, high_watermark=5, records=records)
+    return writer.finish()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_records_are_parts_of_their_own_and_not_copied(version: int) -> None:
+    assert any(part is LARGE for part in one_partition(version, LARGE))
+
+
+def test_a_response_without_records_is_one_part() -> None:
+    assert len(one_partition(12, None)) == 1
+
+
+def test_a_name_is_refused_where_an_id_belongs() -> None:
+    writer = FetchWriter(13, topic_count=1)
+    with pytest.raises(EncodeError):
+        writer.topic("sixteen-letters!", partition_count=1)
+
+
+def test_an_id_is_refused_where_a_name_belongs() -> None:
+    writer = FetchWriter(12, topic_count=1)
+    with pytest.raises(EncodeError):
+        writer.topic(bytes(16), partition_count=1)
+
+
+@pytest.mark.parametrize("version", [-1, 3, 19])
+def test_unknown_versions_are_refused(version: int) -> None:
+    with pytest.raises(UnsupportedVersion):
+        FetchWriter(version, topic_count=0)
