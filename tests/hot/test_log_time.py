@@ -187,3 +187,22 @@ def test_a_file_that_lost_its_end_under_a_running_log_is_damage(size: int) -> No
             else:
                 with pytest.raises(DamagedOffsets):
                     log.read(Offset(offset), bytes_max=bytes_max)
+
+
+def test_a_damaged_header_that_claims_its_neighbours_offsets_does_not_hide_them() -> None:
+    disk = SimDisk()
+    log, syncs = open_log(disk)
+    append_values(log, b"a", b"b", b"c")
+    for value in (b"d", b"e"):
+        append_values(log, value)
+    syncs.run_all()
+    log.close_now()
+    disk.kill()
+    disk.flip_bit("/data/p/00000000000000000000.log", 26, 4)  # Last offset delta: 2 becomes 18.
+    log, _ = open_log(disk)
+    for offset in range(3):
+        with pytest.raises(DamagedOffsets) as damage:
+            log.read(Offset(offset), bytes_max=100)
+        assert (damage.value.start, damage.value.end) == (0, 3)
+    for offset in (3, 4):
+        assert validate_stored(log.read(Offset(offset), bytes_max=1)).base_offset == offset

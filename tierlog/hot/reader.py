@@ -48,8 +48,20 @@ class SegmentReader:
 
         `offset` lies in the segment; the result is empty only if `end` is in the same batch.
         """
-        segment = self.segment
         position, expected = self.locate(offset)
+        try:
+            return self._read_from(position, expected, bytes_max=bytes_max, end=end)
+        except DamagedOffsets as damage:
+            if offset < damage.end:
+                raise
+        # The damaged header claimed offsets that sound batches behind it hold.
+        position, expected = self._locate_by_scan(offset, position, expected)
+        return self._read_from(position, expected, bytes_max=bytes_max, end=end)
+
+    def _read_from(
+        self, position: Position, expected: Offset, *, bytes_max: int, end: Offset
+    ) -> Bytes:
+        segment = self.segment
         stop, next_offset = self.locate(end)
         if position >= stop:
             return b""

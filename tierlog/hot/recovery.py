@@ -102,8 +102,6 @@ class Recovery:
     producers: Producers = field(default_factory=Producers)
     segments: list[Segment] = field(default_factory=list)
     trusted_from: dict[Offset, Position] = field(default_factory=dict)
-    unsynced_from: dict[Offset, Position] = field(default_factory=dict)
-    """Per scanned segment, the first batch that is not on record as durable."""
     gaps: list[Gap] = field(default_factory=list)
     log_start: Offset = OFFSET_MAX
     scanned_bytes: int = 0
@@ -241,7 +239,6 @@ class Recovery:
 
     def _scan_segment(self, segment: Segment, *, ceiling: Offset) -> Offset | None:
         """Scan to the end or to the first bad batch; returns the base of what was split off."""
-
         file = segment.file()
         size = Position(file.size())
         self.trusted_from[segment.base_offset] = segment.size
@@ -361,11 +358,20 @@ class Recovery:
     # Making it durable
 
     def _make_durable(self, segment: Segment) -> None:
-        start = self.unsynced_from.get(segment.base_offset)
         rebooted = self.checkpoint is not None and self.checkpoint.boot != self.boot
-        if start is not None and not rebooted:
-            rewrite(segment.file(), start=start, end=segment.size)
+        if not rebooted:
+            rewrite(segment.file(), start=self._unsynced_from(segment), end=segment.size)
         segment.file().fdatasync()
+
+    def _unsynced_from(self, segment: Segment) -> Position:
+        """A position before the first scanned batch that is not on record as durable."""
+        scanned_from = self.trusted_from[segment.base_offset]
+        if self.durable_end is None:
+            return scanned_from
+        if segment.next_offset <= self.durable_end:
+            return segment.size
+        entry = segment.indexes().offsets.at_or_before(Offset(self.durable_end - 1))
+        return scanned_from if entry is None else max(scanned_from, entry.position)
 
     def _settle(self) -> None:
         for segment in self.segments:

@@ -6,6 +6,7 @@ read in large pieces and hold one piece, or one batch, in memory.
 """
 
 from collections.abc import Callable
+from struct import Struct
 from typing import NamedTuple
 
 from tierlog.env import File
@@ -17,6 +18,7 @@ from tierlog.types import Bytes, Offset, Position
 PIECE_BYTES = 4 << 20
 BATCH_BYTES_MAX = 101 << 20  # A frame has at most 100 MiB, so no batch is larger.
 MAGIC_AT = 16
+OFFSET = Struct(">q")
 MAGIC_BYTE = b"\x02"
 
 Visit = Callable[[BatchHeader, Position], None]
@@ -114,10 +116,14 @@ def resync(
         piece = file.pread(min(PIECE_BYTES, end - position), position)
         found = piece.find(MAGIC_BYTE, MAGIC_AT)
         while found >= 0:
-            candidate = Position(position + found - MAGIC_AT)
-            header = _sound_at(file, candidate, end=end, floor=floor, ceiling=ceiling)
-            if header is not None:
-                return candidate, header
+            # A look at the offset first: a value may hold nothing but magic bytes, and a read of
+            # the disk for each would take minutes a segment.
+            (offset,) = OFFSET.unpack_from(piece, found - MAGIC_AT)
+            if floor < offset < ceiling:
+                candidate = Position(position + found - MAGIC_AT)
+                header = _sound_at(file, candidate, end=end, floor=floor, ceiling=ceiling)
+                if header is not None:
+                    return candidate, header
             found = piece.find(MAGIC_BYTE, found + 1)
         # The next piece begins early enough to see a header that straddles the border.
         position = Position(position + max(1, len(piece) - MAGIC_AT))
