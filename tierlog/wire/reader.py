@@ -11,7 +11,6 @@ in the same function, not calls. What always holds in the generated code:
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from tierlog.wire import primitives
@@ -65,7 +64,7 @@ class _Reader:
 
     def function(self) -> Source:
         source = self._source
-        source.names.update(new=object.__new__, repeat=repeat)
+        source.names.update(new=object.__new__)
         for helper in HELPERS:
             source.names[helper.__name__] = helper
         source.names.update(primitives.RUNS)
@@ -288,7 +287,7 @@ class _Reader:
     def _structs(self, nested: Layout, length: str, target: str, path: str) -> None:
         """All instances are made at once: the loop over them is shorter for it."""
         source, items = self._source, self._source.fresh("items")
-        made = f"[*map(new, repeat({self._class_name(nested)}, {length}))]"
+        made = f"[*map(new, [{self._class_name(nested)}] * {length})]"
         source.add(f"{items} = {target} = {made}", path)
         instance = source.fresh("m")
         with source.block(f"for {instance} in {items}:"):
