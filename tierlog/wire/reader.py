@@ -285,13 +285,13 @@ class _Reader:
             source.add(f"p += {length} * {size}")
 
     def _structs(self, nested: Layout, length: str, target: str, path: str) -> None:
-        """All instances are made at once: the loop over them is shorter for it."""
         source, items = self._source, self._source.fresh("items")
-        made = f"[*map(new, [{self._class_name(nested)}] * {length})]"
-        source.add(f"{items} = {target} = {made}", path)
+        source.add(f"{items} = {target} = []", path)
         instance = source.fresh("m")
-        with source.block(f"for {instance} in {items}:"):
+        with source.block(f"for _ in range({length}):"):
+            source.add(f"{instance} = new({self._class_name(nested)})", path)
             self._struct(nested, instance, path + "[].")
+            source.add(f"{items}.append({instance})")
 
     # Lengths
 
