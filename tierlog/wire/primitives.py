@@ -124,27 +124,34 @@ def not_a_length(value: int) -> WireError:
 
 
 def long_string(buffer: Bytes, position: int, first: int) -> tuple[str, int]:
-    """A compact string that is neither short nor empty: long, or null where none is allowed.
+    """A compact string of 127 bytes or more, or null where none is allowed.
 
     `first` is the first byte of the length, `position` that of the next.
     """
-    data, end = long_bytes(buffer, position, first)
-    if len(data) > STRING_BYTES_MAX:
-        raise BadLength(f"a string of {len(data)} bytes, at most {STRING_BYTES_MAX}")
-    return data.decode(), end
-
-
-def long_bytes(buffer: Bytes, position: int, first: int) -> tuple[bytes, int]:
-    """Compact bytes that are neither short nor empty."""
-    if first == 0:
-        raise not_a_length(-1)
-    length, position = uvarint_tail(buffer, position, first)
+    length = first
+    if first >= 0x80:
+        length, position = uvarint_tail(buffer, position, first)
     if length == 0:
         raise not_a_length(-1)
+    if length > STRING_BYTES_MAX + 1:
+        raise BadLength(f"a string of {length - 1} bytes, at most {STRING_BYTES_MAX}")
     end = position + length - 1
-    if end > len(buffer):
-        raise short(len(buffer), end)
-    return bytes(buffer[position:end]), end
+    return str(buffer[position:end], "utf-8"), end
+
+
+def string(buffer: Bytes, position: int) -> tuple[str, int]:
+    """A string with a length of two bytes."""
+    start = position + 2
+    length = buffer[position] << 8 | buffer[position + 1]
+    if length > STRING_BYTES_MAX:
+        raise not_a_length(length - 0x10000)
+    return str(buffer[start : start + length], "utf-8"), start + length
+
+
+def nullable_string(buffer: Bytes, position: int) -> tuple[str | None, int]:
+    if buffer[position] == 0xFF and buffer[position + 1] == 0xFF:
+        return None, position + 2
+    return string(buffer, position)
 
 
 def text_of_view(view: Bytes) -> str:

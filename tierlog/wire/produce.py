@@ -17,6 +17,7 @@ from tierlog.wire.errors import (
     TrailingBytes,
     Truncated,
     UnsupportedVersion,
+    WireError,
 )
 from tierlog.wire.messages.produce import ProduceRequest
 from tierlog.wire.primitives import (
@@ -31,6 +32,8 @@ from tierlog.wire.primitives import (
 if TYPE_CHECKING:
     from tierlog.types import Bytes
 
+VERSION_MIN: Final = ProduceRequest.versions.first
+VERSION_MAX: Final = ProduceRequest.versions.last
 FLEXIBLE_FROM: Final = ProduceRequest.flexible.first
 TOPIC_IDS_FROM: Final = 13
 
@@ -40,6 +43,8 @@ _INDEX_LENGTH: Final = struct.Struct(">ii").unpack_from
 _INDEX_COMPACT: Final = struct.Struct(">iB").unpack_from
 _INT16: Final = struct.Struct(">h").unpack_from
 _INT32: Final = struct.Struct(">i").unpack_from
+_CHARS: Final = [struct.Struct(f"{max(0, length - 1)}s").unpack_from for length in range(128)]
+"""By the compact length, which is one more than the bytes."""
 
 # The smallest topic and partition in either encoding: what an array of them is measured by.
 _OLD_TOPIC_BYTES, _OLD_PARTITION_BYTES = 6, 8
@@ -56,9 +61,13 @@ class Produced(NamedTuple):
     """Topic, a name or from v13 on an id of sixteen bytes; per partition its index and records."""
 
 
+_produced: Final = tuple.__new__
+"""Makes a named tuple without the detour through its Python constructor."""
+
+
 def read_produce(version: int, frame: Bytes, position: int = 0) -> Produced:
     """Read a request body that ends with the frame. Raises only WireError."""
-    if version not in ProduceRequest.versions:
+    if not VERSION_MIN <= version <= VERSION_MAX:
         raise UnsupportedVersion(message="ProduceRequest", version=version)
     view = memoryview(frame)
     try:
@@ -74,71 +83,66 @@ def read_produce(version: int, frame: Bytes, position: int = 0) -> Produced:
 
 
 def _read_flexible(view: memoryview, p: int, with_ids: bool) -> tuple[Produced, int]:
-    """v9 and later."""
-    transactional_id, p = _nullable_compact_string(view, p)
-    acks, timeout_ms, count = _ACKS_TIMEOUT_COMPACT(view, p)
+    """v9 and later. One long function on purpose: a call costs as much as a partition."""
+    limit, budget = len(view), ELEMENTS_MAX
+    transactional_id, p = _compact_string(view, p) if view[p] else (None, p + 1)
+    acks, timeout_ms, topic_count = _ACKS_TIMEOUT_COMPACT(view, p)
     p += 7
-    if count > 127:
-        count, p = uvarint_tail(view, p, count)
-    count, budget = count - 1, ELEMENTS_MAX
+    if topic_count > 127:
+        topic_count, p = uvarint_tail(view, p, topic_count)
+    topic_count -= 1
     least = _TOPIC_WITH_ID_BYTES if with_ids else _NAMED_TOPIC_BYTES
-    budget = _take(view, p, count, least, budget)
+    if not 0 <= topic_count * least <= limit - p or (budget := budget - topic_count) < 0:
+        raise _bad_count(view, p, topic_count, least)
     topics: list[tuple[str | bytes, list[tuple[int, memoryview | None]]]] = []
-    for _ in range(count):
+    for _ in range(topic_count):
         topic: str | bytes
         if with_ids:
             topic, p = bytes(view[p : p + 16]), p + 16
         else:
             topic, p = _compact_string(view, p)
-        partitions, p, budget = _partitions(view, p, budget)
-        tags = view[p]
+        count = view[p]
         p += 1
-        if tags:
-            p, budget = skip_tags(view, p, tags, budget)
+        if count > 127:
+            count, p = uvarint_tail(view, p, count)
+        count -= 1
+        if not 0 <= count * _PARTITION_BYTES <= limit - p or (budget := budget - count) < 0:
+            raise _bad_count(view, p, count, _PARTITION_BYTES)
+        partitions: list[tuple[int, memoryview | None]] = []
         topics.append((topic, partitions))
-    tags = view[p]
-    p += 1
-    if tags:
-        p, budget = skip_tags(view, p, tags, budget)
-    return Produced(transactional_id, acks, timeout_ms, topics), p
-
-
-def _partitions(
-    view: memoryview, p: int, budget: int
-) -> tuple[list[tuple[int, memoryview | None]], int, int]:
-    """The partitions of one topic in a flexible version: the loop that counts."""
-    count = view[p]
-    p += 1
-    if count > 127:
-        count, p = uvarint_tail(view, p, count)
-    count -= 1
-    budget = _take(view, p, count, _PARTITION_BYTES, budget)
-    partitions: list[tuple[int, memoryview | None]] = []
-    for _ in range(count):
-        index, size = _INDEX_COMPACT(view, p)
-        p += 5
-        if size > 127:
-            # Two and three bytes of varint, up to 2 MiB of records, are not worth a call.
-            second = view[p]
-            p += 1
-            if second < 128:
-                size += (second << 7) - 128
-            elif view[p] < 128:
-                size += (second << 7) + (view[p] << 14) - 16_512  # two continuation bits off
+        for _ in range(count):
+            index, size = _INDEX_COMPACT(view, p)
+            p += 5
+            if size > 127:
+                # Two and three bytes of varint, up to 2 MiB of records, are not worth a call.
+                second = view[p]
                 p += 1
+                if second < 128:
+                    size += (second << 7) - 128
+                elif view[p] < 128:
+                    size += (second << 7) + (view[p] << 14) - 16_512  # less two top bits
+                    p += 1
+                else:
+                    size, p = uvarint_tail(view, p - 1, size)
+            if size:
+                end = p + (size - 1)
+                partitions.append((index, view[p:end]))
+                p = end
             else:
-                size, p = uvarint_tail(view, p - 1, size)
-        end = p + size - 1
-        if size:
-            partitions.append((index, view[p:end]))
-            p = end
+                partitions.append((index, None))
+            if view[p]:
+                p, budget = skip_tags(view, p + 1, view[p], budget)
+            else:
+                p += 1
+        if view[p]:
+            p, budget = skip_tags(view, p + 1, view[p], budget)
         else:
-            partitions.append((index, None))
-        tags = view[p]
+            p += 1
+    if view[p]:
+        p, budget = skip_tags(view, p + 1, view[p], budget)
+    else:
         p += 1
-        if tags:
-            p, budget = skip_tags(view, p, tags, budget)
-    return partitions, p, budget
+    return _produced(Produced, (transactional_id, acks, timeout_ms, topics)), p
 
 
 def _read_old(view: memoryview, p: int) -> tuple[Produced, int]:
@@ -167,28 +171,26 @@ def _read_old(view: memoryview, p: int) -> tuple[Produced, int]:
             else:
                 raise not_a_length(size)
         topics.append((topic, partitions))
-    return Produced(transactional_id, acks, timeout_ms, topics), p
+    return _produced(Produced, (transactional_id, acks, timeout_ms, topics)), p
 
 
 def _take(view: memoryview, p: int, count: int, least: int, budget: int) -> int:
     """What is left of the budget after an array, if its elements can be there at all."""
-    if count < 0:
-        raise not_a_length(count)
-    if count * least > len(view) - p or count > budget:
-        raise bad_array(view, p, count, least)
+    if not 0 <= count * least <= len(view) - p or count > budget:
+        raise _bad_count(view, p, count, least)
     return budget - count
+
+
+def _bad_count(view: memoryview, p: int, count: int, least: int) -> WireError:
+    return not_a_length(count) if count < 0 else bad_array(view, p, count, least)
 
 
 def _compact_string(view: memoryview, p: int) -> tuple[str, int]:
     length = view[p]
     if 0 < length < 128:
-        end = p + length
-        return str(view[p + 1 : end], "utf-8"), end
+        # Cheaper than a slice of the view, which is an object of its own.
+        return _CHARS[length](view, p + 1)[0].decode(), p + length
     return long_string(view, p + 1, length)
-
-
-def _nullable_compact_string(view: memoryview, p: int) -> tuple[str | None, int]:
-    return _compact_string(view, p) if view[p] else (None, p + 1)
 
 
 def _nullable_string(view: memoryview, p: int) -> tuple[str | None, int]:

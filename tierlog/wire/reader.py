@@ -11,7 +11,6 @@ in the same function, not calls. What always holds in the generated code:
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from tierlog.wire import primitives
@@ -25,17 +24,17 @@ if TYPE_CHECKING:
 HELPERS: Final = (
     primitives.bad_array,
     primitives.bad_tag_end,
-    primitives.long_bytes,
     primitives.long_string,
     primitives.next_tag,
     primitives.not_a_length,
+    primitives.nullable_string,
     primitives.open_tags,
     primitives.short,
     primitives.skip_tags,
+    primitives.string,
     primitives.text_of_view,
     primitives.uvarint_tail,
 )
-EMPTIES: Final = {"string": '""', "bytes": 'b""'}
 
 
 def reader_source(message: type[Message], version: int) -> Source:
@@ -65,7 +64,7 @@ class _Reader:
 
     def function(self) -> Source:
         source = self._source
-        source.names.update(new=object.__new__, repeat=repeat)
+        source.names.update(new=object.__new__)
         for helper in HELPERS:
             source.names[helper.__name__] = helper
         source.names.update(primitives.RUNS)
@@ -179,24 +178,30 @@ class _Reader:
     def _sized(self, layout: Layout, field: Field, target: str, path: str) -> None:
         if field.kind == "records":
             self._length(layout, field, target, path, self._record_view, empty="view[p:p]")
-        elif not layout.flexible:
-            self._length(layout, field, target, path, self._content, empty=EMPTIES[field.kind])
+        elif field.kind == "bytes":
+            self._length(layout, field, target, path, self._content, empty='b""')
+        elif layout.flexible:
+            self._compact_string(layout, field, target, path)
+        elif self._run:
+            self._length(layout, field, target, path, self._content, empty='""')
         else:
-            self._compact(layout, field, target, path)
+            self._string(layout, field, target, path)
 
     def _record_view(self, field: Field, length: str, target: str, path: str) -> None:
-        less = " - 1" if self._layout.flexible else ""
-        self._source.add(f"q = p + {length}{less}")
+        self._source.add(f"q = p + {self._bytes_of(length)}")
         self._source.add(f"{target} = view[p:q]", path)
         self._source.add("p = q")
 
     def _content(self, field: Field, length: str, target: str, path: str) -> None:
-        self._source.add(f"q = p + {length}")
+        self._source.add(f"q = p + {self._bytes_of(length)}")
         self._source.add(f"{target} = {self._slice(field.kind, 'p')}", path)
         self._source.add("p = q")
 
-    def _compact(self, layout: Layout, field: Field, target: str, path: str) -> None:
-        """A compact string or bytes: below 127 bytes here, anything longer by a helper."""
+    def _bytes_of(self, length: str) -> str:
+        return f"({length} - 1)" if self._layout.flexible else length
+
+    def _compact_string(self, layout: Layout, field: Field, target: str, path: str) -> None:
+        """A compact string: below 127 bytes here, anything longer by a helper."""
         source, length = self._source, self._source.fresh("n")
         alone = not self._run
         if alone:  # `p` stays at the length, which saves a step
@@ -205,17 +210,29 @@ class _Reader:
         else:
             self._run.append((length, "B", path))
             self._flush()
-        with source.block(f"if 1 < {length} < 128:"):
+        with source.block(f"if 0 < {length} < 128:"):
             if not alone:
                 source.add(f"q = p + ({length} - 1)")
-            source.add(f"{target} = {self._slice(field.kind, 'p + 1' if alone else 'p')}", path)
+            source.add(f"{target} = {self._slice('string', 'p + 1' if alone else 'p')}", path)
             source.add("p = q")
-        step = "; p += 1" if alone else ""
-        source.add(f"elif {length} == 1: {target} = {EMPTIES[field.kind]}{step}", path)
         if layout.version in field.nullable and field.name != "":
+            step = "; p += 1" if alone else ""
             source.add(f"elif {length} == 0: {target} = None{step}", path)
         after = "p + 1" if alone else "p"
-        source.add(f"else: {target}, p = long_{field.kind}(buf, {after}, {length})", path)
+        source.add(f"else: {target}, p = long_string(buf, {after}, {length})", path)
+
+    def _string(self, layout: Layout, field: Field, target: str, path: str) -> None:
+        """A string whose length stands alone: below 256 bytes here, else by a helper."""
+        source = self._source
+        helper = "nullable_string" if layout.version in field.nullable and field.name else "string"
+        source.add(f"if buf[p]: {target}, p = {helper}(buf, p)", path)
+        with source.block("else:"):
+            source.add("q = p + 2")
+            source.add("p = q + buf[p + 1]", path)
+            taken = "buf[q:p]"
+            source.add(
+                f"{target} = " + (f"text({taken})" if self._views else f"{taken}.decode()"), path
+            )
 
     def _slice(self, kind: str, start: str) -> str:
         taken = f"buf[{start}:q]"
@@ -268,13 +285,13 @@ class _Reader:
             source.add(f"p += {length} * {size}")
 
     def _structs(self, nested: Layout, length: str, target: str, path: str) -> None:
-        """All instances are made at once: the loop over them is shorter for it."""
         source, items = self._source, self._source.fresh("items")
-        made = f"[*map(new, repeat({self._class_name(nested)}, {length}))]"
-        source.add(f"{items} = {target} = {made}", path)
+        source.add(f"{items} = {target} = []", path)
         instance = source.fresh("m")
-        with source.block(f"for {instance} in {items}:"):
+        with source.block(f"for _ in range({length}):"):
+            source.add(f"{instance} = new({self._class_name(nested)})", path)
             self._struct(nested, instance, path + "[].")
+            source.add(f"{items}.append({instance})")
 
     # Lengths
 
@@ -327,11 +344,6 @@ class _Reader:
         if codes == "B":
             self._source.add(f"{targets} = buf[p]", path)
             self._source.add("p += 1")
-            return
-        if codes == "h" and targets.isidentifier():  # a length: cheaper than a call
-            self._source.add(f"{targets} = buf[p] << 8 | buf[p + 1]", path)
-            self._source.add(f"if {targets} > 32767: {targets} -= 65536")
-            self._source.add("p += 2")
             return
         name, size = self._source.unpacker(codes)
         self._source.add(f"{targets}, = {name}(buf, p)", path)
