@@ -258,8 +258,6 @@ class Recovery:
         """What a scan does with each batch. One flat function: it runs millions of times."""
         note = segment.indexes().note
         epochs, producers, now_ms = self.epochs, self.producers, self.now_ms
-        unsynced_from, segment_base = self.unsynced_from, segment.base_offset
-        durable_end = -1 if self.durable_end is None else self.durable_end
 
         def visit(header: BatchHeader, position: Position) -> None:
             base_offset, length, leader_epoch, _, _, _, delta, _, timestamp, producer_id, *_ = (
@@ -272,8 +270,6 @@ class Recovery:
                 epochs.note(leader_epoch, base_offset)
             if producer_id >= 0:
                 producers.visit(header, now_ms=now_ms)
-            if base_offset >= durable_end:
-                unsynced_from.setdefault(segment_base, position)
 
         return visit
 
