@@ -23,19 +23,15 @@ from tests.compat import group_answers as groups
 from tests.compat.world import World
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.catalogue import request_type
-from tierlog.wire.codec import decode
 from tierlog.wire.error_codes import ErrorCode
-from tierlog.wire.errors import TrailingBytes
 from tierlog.wire.framing import SIZE_BYTES, frame_size
 from tierlog.wire.header import (
     RequestHeader,
     decode_request,
     encode_response,
-    read_request_header,
 )
 from tierlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tierlog.wire.messages.fetch import FetchRequest
-from tierlog.wire.messages.metadata import MetadataRequest
 from tierlog.wire.messages.produce import ProduceRequest
 from tierlog.wire.registry import Registry
 from tierlog.wire.schema import Request, Response
@@ -43,10 +39,6 @@ from tierlog.wire.schema import Request, Response
 Handler = Callable[[World, Any, int], Response | None]
 
 START_SECONDS_MAX = 10.0
-
-METADATA_FLEXIBLE_FROM = 9
-LIBRDKAFKA_ALL_TOPICS_BYTES = (7, 8)
-"""Four zeros, allow auto creation, authorized operations (two fields in v9-v10), tags."""
 
 HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.PRODUCE: data.produce,
@@ -160,7 +152,7 @@ class Recorder:
         row = self._registry.find(api_key, version)
         if row is None:
             return self._refuse(api_key, version, correlation_id)
-        header, request = read_request(frame)
+        header, request = decode_request(frame)
         response = await self._respond(request, header, row.handler)
         answer = None if response is None else _encoded(response, header)
         self._keep(header, frame, answer)
@@ -203,29 +195,6 @@ class Recorder:
                 response=None if answer is None else answer[SIZE_BYTES:],
             )
         )
-
-
-def read_request(frame: bytes) -> tuple[RequestHeader, Request]:
-    """A request, whole, but for the one that a widespread client writes wrongly."""
-    try:
-        return decode_request(frame)
-    except TrailingBytes:
-        if not asks_for_all_topics_the_librdkafka_way(frame):
-            raise
-        header, position = read_request_header(frame)
-        return header, decode(MetadataRequest, header.api_version, frame, position)[0]
-
-
-def asks_for_all_topics_the_librdkafka_way(frame: bytes) -> bool:
-    """Metadata v9+ for all topics, with four zero bytes where null is one (librdkafka issue 5049).
-
-    Read as Kafka reads it, the first is the null, the next are fields and tags, and three bytes are
-    left over, which Kafka does not look at.
-    """
-    header, position = read_request_header(frame)
-    body = frame[position:]
-    metadata = header.api_key == ApiKey.METADATA and header.api_version >= METADATA_FLEXIBLE_FROM
-    return metadata and body[:4] == bytes(4) and len(body) in LIBRDKAFKA_ALL_TOPICS_BYTES
 
 
 def _registry(ceilings: Mapping[ApiKey, int]) -> Registry[Handler]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tierlog.hot.settings import FLUSH_NEVER, InvalidSetting, LogSettings
+from tierlog.hot.settings import InvalidSetting, LogSettings
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,3 @@ def test_a_value_out_of_range_is_refused_by_name(field: str, value: int, name: s
     arguments: dict[str, Any] = {field: value}
     with pytest.raises(InvalidSetting, match=rf"^{name} is {value}; it must lie in \["):
         LogSettings(**arguments)
-
-
-def test_only_flushing_every_message_hides_what_is_not_synced() -> None:
-    assert LogSettings().sync_gates_visibility
-    assert not LogSettings(flush_messages=2).sync_gates_visibility
-    assert not LogSettings(flush_messages=FLUSH_NEVER).sync_gates_visibility

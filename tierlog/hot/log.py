@@ -110,7 +110,7 @@ class Log:
     @property
     def visible_end(self) -> Offset:
         """What consumers may see of this replica."""
-        return self.durable_end if self.settings.sync_gates_visibility else self.log_end
+        return self.durable_end if self._flush_messages == 1 else self.log_end
 
     # Appending
 

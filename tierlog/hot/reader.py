@@ -7,19 +7,23 @@ stay readable; the damaged range itself raises `DamagedOffsets`.
 """
 
 import logging
+from struct import Struct
 from typing import NoReturn
 
 from tierlog.hot.errors import DamagedOffsets
 from tierlog.hot.intervals import Intervals
 from tierlog.hot.scan import resync, scan, walk
 from tierlog.hot.segment import Segment
-from tierlog.records.batch import HEADER_BYTES, parse_header
+from tierlog.records.batch import HEADER_BYTES, PREFIX_BYTES, parse_header
 from tierlog.records.errors import CorruptBatch
 from tierlog.records.header import BatchHeader
 from tierlog.records.record import decode_records
 from tierlog.types import NO_TIMESTAMP, Bytes, Offset, Position, TimestampMs
 
 logger = logging.getLogger(__name__)
+
+unpack_place = Struct(">qi11xi").unpack_from
+"""Base offset, length and last offset delta of a header: all that cutting a read needs."""
 
 KNOWN_MAX = 32
 """Remembered batch starts: a sequential reader asks next for where its last read ended."""
@@ -85,19 +89,21 @@ class SegmentReader:
 
         Empty when its length is damaged or the file lost its end: there is no whole batch.
         """
-        first = parse_header(data)
-        if first.size_bytes > stop - position:
-            return b"", first.base_offset
-        if first.size_bytes > len(data):
-            whole = self.segment.file().pread(first.size_bytes, position)
-            return whole if len(whole) == first.size_bytes else b"", first.next_offset
+        base_offset, length, delta = unpack_place(data)
+        size, first_size = len(data), length + PREFIX_BYTES
+        if first_size > stop - position:
+            return b"", base_offset
+        if first_size > size:
+            whole = self.segment.file().pread(first_size, position)
+            return whole if len(whole) == first_size else b"", Offset(base_offset + delta + 1)
         cut, next_offset = self._indexed_border(data, position)
-        while cut + HEADER_BYTES <= len(data):
-            header = parse_header(data, cut)
-            if header.size_bytes < HEADER_BYTES or cut + header.size_bytes > len(data):
+        while cut + HEADER_BYTES <= size:
+            base_offset, length, delta = unpack_place(data, cut)
+            end = cut + length + PREFIX_BYTES
+            if end > size or length < HEADER_BYTES - PREFIX_BYTES:
                 break
-            cut += header.size_bytes
-            next_offset = header.next_offset
+            cut = end
+            next_offset = Offset(base_offset + delta + 1)
         return memoryview(data)[:cut], next_offset
 
     def _indexed_border(self, data: Bytes, position: Position) -> tuple[int, Offset]:
@@ -105,9 +111,10 @@ class SegmentReader:
         offsets = self.segment.indexes().offsets
         entry = offsets.before_position(Position(position + len(data) - HEADER_BYTES))
         if entry is not None and entry.position > position:
-            header = parse_header(data, entry.position - position)
-            if header.last_offset == entry.last_offset:
-                return entry.position - position, header.base_offset
+            border = entry.position - position
+            base_offset, _, delta = unpack_place(data, border)
+            if base_offset + delta == entry.last_offset:
+                return border, base_offset
         return 0, Offset(-1)
 
     def _check(self, data: Bytes, position: Position, expected: Offset) -> Bytes:

@@ -38,10 +38,6 @@ class LogSettings:
         require("producer.id.expiration.ms", self.producer_expiration_ms, at_least=1)
         require("checkpoint.bytes", self.checkpoint_bytes, at_least=1)
 
-    @property
-    def sync_gates_visibility(self) -> bool:
-        return self.flush_messages == 1
-
 
 def require(name: str, value: int, *, at_least: int, at_most: int = FLUSH_NEVER) -> None:
     if not at_least <= value <= at_most:
