@@ -30,12 +30,14 @@ class RisingPairs:
         return self._last
 
     def append(self, first: int, second: int) -> None:
-        assert first > self._last[0]
-        assert second > self._last[1]
-        self._data += self._entry.pack(first, second)
-        self._columns[0].append(first)
-        self._columns[1].append(second)
+        before = self._last
+        assert first > before[0]
+        assert second > before[1]
         self._last = (first, second)
+        self._data += self._entry.pack(first, second)
+        firsts, seconds = self._columns
+        firsts.append(first)
+        seconds.append(second)
 
     def pair(self, number: int) -> tuple[int, int]:
         return self._columns[0][number], self._columns[1][number]

@@ -24,6 +24,7 @@ class SegmentList:
         self._readers: list[SegmentReader] = []
         self._bases: list[Offset] = []
         self._loaded: dict[Offset, Segment] = {}
+        self._recent: SegmentReader | None = None
         self.damage = damage
         """Ranges that recovery found damaged, now or in an earlier life."""
 
@@ -40,19 +41,26 @@ class SegmentList:
     def add(self, segment: Segment, *, trusted_from: int = EVERYTHING) -> None:
         self._readers.append(SegmentReader(segment, trusted_from=trusted_from))
         self._bases.append(segment.base_offset)
+        self._recent = None  # It may just have been sealed: its indexes count from now on.
 
     def remove(self, segment: Segment) -> None:
         number = self._bases.index(segment.base_offset)
         del self._readers[number], self._bases[number]
+        self._recent = None
         self._loaded.pop(segment.base_offset, None)
 
     def read(self, offset: Offset, *, bytes_max: int, end: Offset) -> Bytes:
         """Whole batches of one segment from `offset` on, at least one, all below `end`."""
-        reader = self._reader_of(offset) if offset < end else None
-        if reader is None:
+        if offset >= end:
             return b""
-        self._note_use(reader.segment)
-        return reader.read(max(offset, reader.segment.base_offset), bytes_max=bytes_max, end=end)
+        reader = self._recent
+        if reader is None or not reader.holds(offset):
+            reader = self._recent = self._reader_of(offset)
+            if reader is None:
+                return b""
+            self._note_use(reader.segment)
+            offset = max(offset, reader.segment.base_offset)
+        return reader.read(offset, bytes_max=bytes_max, end=end)
 
     def _reader_of(self, offset: Offset) -> SegmentReader | None:
         """The segment that holds `offset` or, across a gap, the first one behind it."""
