@@ -41,11 +41,14 @@ class SegmentIndexes:
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
-        if self._since_entry >= self._interval_bytes:
-            self.offsets.append(last_offset, position)
+        if self._since_entry < self._interval_bytes:
+            self._since_entry += size
+            return
+        self._since_entry = size
+        offsets = self.offsets
+        offsets.pairs.append(last_offset - offsets.base_offset, position)
+        if self.max_timestamp > self.times.pairs.last[0]:
             self.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-            self._since_entry = 0
-        self._since_entry += size
 
     def visit(self, header: BatchHeader, position: Position) -> None:
         self.note(position, header.size_bytes, header.last_offset, header.max_timestamp)

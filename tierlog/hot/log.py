@@ -106,6 +106,7 @@ class Log:
         self._pending = Pending()
         self._bytes_since_checkpoint = 0
         self._messages_since_sync = 0
+        self._sync_requested = False
 
     @property
     def visible_end(self) -> Offset:
@@ -124,15 +125,16 @@ class Log:
         """
         if self._refusal is not None:
             raise self._refused()
-        has_producer = header.producer_id >= 0
+        _, _, _, _, _, _, delta, _, timestamp, producer_id, _, _, record_count = header
+        has_producer = producer_id >= 0
         if has_producer and (first := self.producers.check(header)) is not None:
             return self._duplicate_of(first)
         size = len(batch)
         base_offset = self.log_end
-        last_offset = Offset(base_offset + header.last_offset_delta)
+        last_offset = Offset(base_offset + delta)
         if not self._active.has_room(size, last_offset):
             self.roll()
-        timestamp, stamp = header.max_timestamp, NO_TIMESTAMP
+        stamp = NO_TIMESTAMP
         if self._stamps:
             timestamp = stamp = TimestampMs(now_ms)
             patch_log_append_time(batch, timestamp_ms=now_ms)
@@ -147,13 +149,17 @@ class Log:
         if has_producer:
             self.producers.note(header, base_offset, timestamp, now_ms=now_ms)
         self._bytes_since_checkpoint += size
-        self._messages_since_sync += header.record_count
-        if (
+        self._messages_since_sync += record_count
+        if not self._sync_requested and (
             self._messages_since_sync >= self._flush_messages
             or self._bytes_since_checkpoint >= self._checkpoint_bytes
         ):
-            self._directory.syncs.request(self)
-        return Appended(base_offset, last_offset, stamp, False)
+            self._request_sync()
+        return tuple.__new__(Appended, (base_offset, last_offset, stamp, False))
+
+    def _request_sync(self) -> None:
+        self._sync_requested = True
+        self._directory.syncs.request(self)
 
     def _duplicate_of(self, first: ProducedBatch) -> Appended:
         stamp = first.timestamp if self.settings.log_append_time else NO_TIMESTAMP
@@ -188,7 +194,7 @@ class Log:
         self._pending.sealed.append((old, old_file, old.seal()))
         self._pending.snapshots.append((self.log_end, encode_snapshot(self.producers)))
         self._pending.names_changed = True
-        self._directory.syncs.request(self)
+        self._request_sync()
 
     # Reading
 
@@ -235,13 +241,14 @@ class Log:
     def _settle(self) -> asyncio.Future[None]:
         future = asyncio.get_running_loop().create_future()
         self._pending.settlers.append(future)
-        self._directory.syncs.request(self)
+        self._request_sync()
         return future
 
     def begin_sync(self, *, clean: bool = False) -> SyncJob:
         pending, self._pending = self._pending, Pending()
         self._jobs.append(pending)
         self._messages_since_sync = 0
+        self._sync_requested = False
         due = clean or pending.checkpoint_due or bool(pending.sealed)
         if due or self._bytes_since_checkpoint >= self.settings.checkpoint_bytes:
             self._capture_checkpoint(pending)
@@ -304,7 +311,7 @@ class Log:
         self.log_start = start
         self.epochs.trim(start)
         self._pending.checkpoint_due = True
-        self._directory.syncs.request(self)
+        self._request_sync()
         self._drop_below_start()
 
     def _drop_below_start(self) -> None:
@@ -317,7 +324,7 @@ class Log:
             self._directory.pool.forget(segment.path)
             self._pending.removals.append(segment.base_offset)
             self._pending.checkpoint_due = True
-            self._directory.syncs.request(self)
+            self._request_sync()
 
     def truncate(self, end: Offset) -> None:
         """Forget every batch from the one that holds `end` on. Blocks; nothing may be pending.

@@ -13,27 +13,23 @@ from tierlog.types import Bytes
 
 
 class RisingPairs:
-    __slots__ = ("_columns", "_data", "_entry", "_last")
+    __slots__ = ("_columns", "_data", "_entry", "last")
 
     def __init__(self, entry: Struct) -> None:
         self._entry = entry
         self._data = bytearray()
         self._columns = (array("q"), array("q"))
-        self._last = (-1, -1)
+        self.last = (-1, -1)
+        """The last pair; (-1, -1) when there is none, so that anything may follow."""
 
     def __len__(self) -> int:
         return len(self._columns[0])
 
-    @property
-    def last(self) -> tuple[int, int]:
-        """The last pair; (-1, -1) when there is none, so that anything may follow."""
-        return self._last
-
     def append(self, first: int, second: int) -> None:
-        before = self._last
+        before = self.last
         assert first > before[0]
         assert second > before[1]
-        self._last = (first, second)
+        self.last = (first, second)
         self._data += self._entry.pack(first, second)
         firsts, seconds = self._columns
         firsts.append(first)
@@ -50,7 +46,7 @@ class RisingPairs:
         """Forget all but the first `count` pairs."""
         del self._data[count * self._entry.size :]
         del self._columns[0][count:], self._columns[1][count:]
-        self._last = self.pair(count - 1) if count else (-1, -1)
+        self.last = self.pair(count - 1) if count else (-1, -1)
 
     def to_bytes(self) -> bytes:
         return bytes(self._data)
@@ -70,5 +66,5 @@ class RisingPairs:
             array("q", [one for one, _ in pairs]),
             array("q", [two for _, two in pairs]),
         )
-        self._last = before
+        self.last = before
         return True
