@@ -1,6 +1,7 @@
 """The `.log` file of a segment: whole appends, reserved space, short writes."""
 
 import errno
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,21 @@ class Claims:
         self.asked.append(size)
         if size > self.free:
             raise DiskFull("full")
+
+
+class OnePool:
+    """Has one file, and knows whether it is pinned."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+        self.is_pinned = False
+
+    def pin(self, path: str, *, create: bool = False) -> File:
+        self.is_pinned = True
+        return self.file  # type: ignore[no-any-return]
+
+    def unpin(self, path: str) -> None:
+        self.is_pinned = False
 
 
 class Moody:
@@ -57,7 +73,7 @@ def moody(step: int, fault: int | None = None, after: int = 0) -> Moody:
 
 def store_on(file: object, *, size_max: int = 128 * MIB, claims: Claims | None = None) -> Store:
     space = claims or Claims()
-    return Store(file, size=Position(0), size_max=size_max, space=space)  # type: ignore[arg-type]
+    return Store(OnePool(file), "/log", size=Position(0), size_max=size_max, space=space)
 
 
 def test_short_writes_are_finished() -> None:

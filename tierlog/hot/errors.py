@@ -26,6 +26,12 @@ class DiskFull(LogError):
     kind: ClassVar[Kind] = Kind.UNAVAILABLE
 
 
+class TooManyFiles(LogError):
+    """The process may not open another file. Nothing was written; it may be tried again."""
+
+    kind: ClassVar[Kind] = Kind.UNAVAILABLE
+
+
 class LogClosed(LogError):
     """The log was closed. Its owner is shutting down or gave the partition away."""
 

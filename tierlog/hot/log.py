@@ -16,6 +16,7 @@ import asyncio
 from dataclasses import replace
 from typing import NamedTuple
 
+from tierlog.env import File
 from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
 from tierlog.hot.directory import LogDirectory
 from tierlog.hot.endmark import store_end
@@ -74,8 +75,11 @@ class Log:
         self._closed = False
         if directory.broken is not None:
             raise directory.broken
-        make_directory(self._disk, self.path)
-        self._open(start)
+        try:
+            make_directory(self._disk, self.path)
+            self._open(start)
+        except OSError as fault:
+            raise refused(fault) from fault
         directory.attach(self)
 
     def _open(self, start: Offset) -> None:
@@ -99,7 +103,7 @@ class Log:
             trusted = recovered.trusted_from.get(segment.base_offset, segment.size)
             self.segments.add(segment, trusted_from=trusted)
         self._active = recovered.segments[-1]
-        self._active_file = self._active.activate(space=directory)
+        self._active.activate(space=directory)
         if self._active.size and self._active.first_append_ms < 0:
             self._active.first_append_ms = directory.env.clock.now_ms()
         self.log_end = self.durable_end = self._active.next_offset
@@ -173,22 +177,25 @@ class Log:
     def roll(self) -> None:
         """Seal the active segment and go on in a new one. A no-op while it is empty."""
         self._require_open()
-        old, old_file = self._active, self._active_file
+        old = self._active
         if old.size == 0:
             return
         self._directory.claim(0)
+        pool = self._directory.pool
         new = Segment(
             self.path,
             empty_numbers(self.log_end),
             disk=self._disk,
-            pool=self._directory.pool,
+            pool=pool,
             settings=self.settings,
         )
         try:
-            self._active_file = new.activate(space=self._directory, create=True)
-        except OSError as fault:
-            full = refused(fault)
-            raise (self._directory.syncs.latch(fault) if full is fault else full) from fault
+            old_file = pool.pin(old.path)
+            new.activate(space=self._directory, create=True)
+        except BaseException as fault:
+            if old.unsynced is None:
+                pool.unpin(old.path)
+            raise self._fault_of(fault) from fault
         self._active = new
         self.segments.add(new, trusted_from=0)
         self._pending.sealed.append((old, old_file, old.seal()))
@@ -260,7 +267,7 @@ class Log:
             disk=self._disk,
             directory=self.path,
             end=self.log_end,
-            files=(*(file for _, file, _ in pending.sealed), self._active_file),
+            files=(*(file for _, file, _ in pending.sealed), *self._unsynced()),
             sealed_sizes=tuple((file, one.size) for one, file, _ in pending.sealed),
             indexes=tuple(indexes),
             snapshots=tuple(dict(pending.snapshots).items()),
@@ -268,6 +275,10 @@ class Log:
             checkpoint=self._checkpoint(clean=clean) if due else None,
             removals=tuple(pending.removals),
         )
+
+    def _unsynced(self) -> tuple[File, ...]:
+        file = self._active.unsynced
+        return () if file is None else (file,)
 
     def _capture_checkpoint(self, pending: Pending) -> None:
         self._bytes_since_checkpoint = 0
@@ -291,6 +302,8 @@ class Log:
         for segment, _, _ in done.sealed:
             self._directory.pool.unpin(segment.path)
             segment.release_indexes()
+        if self._active.next_offset == job.end:
+            self._active.release()  # Nothing came after the job was captured.
         self.durable_end = max(self.durable_end, job.end)
         self._waiters.wake(self.durable_end)
         for future in done.settlers:
@@ -362,6 +375,8 @@ class Log:
                 self._disk.sync_dir(self.path)
         kept.file().truncate(position)
         kept.file().fdatasync()
+        for segment in self.segments:
+            self._directory.pool.unpin(segment.path)
         self._open(cut)
 
     # Ending
@@ -426,6 +441,11 @@ class Log:
     def _refuse(self, sentence: str) -> None:
         self._refusal = sentence
         self._waiters.fail(self._refused())
+
+    def _fault_of(self, fault: BaseException) -> BaseException:
+        """What the caller of a failed write is told; a broken disk is latched."""
+        known = refused(fault) if isinstance(fault, OSError) else fault
+        return self._directory.syncs.latch(known) if isinstance(known, OSError) else known
 
     def _require_open(self) -> None:
         if self._refusal is not None:

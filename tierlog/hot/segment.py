@@ -1,8 +1,9 @@
 """One segment: a run of batches with its two sparse indexes.
 
-Active until sealed. While active, the indexes live in memory and the `.log` file stays open; a
-sealed segment keeps only its numbers and loads the indexes when somebody asks. The numbers of a
-sealed segment come from the checkpoint, so that opening a log reads no `.log` file.
+Active until sealed. While active, the indexes live in memory, and the `.log` file stays open from
+an append until the sync that covers it; a sealed segment keeps only its numbers and loads the
+indexes when somebody asks. The numbers of a sealed segment come from the checkpoint, so that
+opening a log reads no `.log` file.
 """
 
 from typing import NamedTuple
@@ -98,17 +99,27 @@ class Segment:
         """The `.log` file, for use before the next call to the pool."""
         return self._pool.get(self.path)
 
-    def activate(self, *, space: Space, create: bool = False) -> File:
-        """Make this the segment that takes appends; its file stays open."""
-        file = self._pool.pin(self.path, create=create)
+    def activate(self, *, space: Space, create: bool = False) -> None:
+        """Make this the segment that takes appends."""
+        size_max = self._settings.segment_bytes
+        store = Store(self._pool, self.path, size=self.size, size_max=size_max, space=space)
         if create:
+            store.pin(create=True)
             self._indexes = SegmentIndexes(
                 self.base_offset, interval_bytes=self._settings.index_interval_bytes
             )
         self.indexes()
-        size_max = self._settings.segment_bytes
-        self._store = Store(file, size=self.size, size_max=size_max, space=space)
-        return file
+        self._store = store
+
+    @property
+    def unsynced(self) -> File | None:
+        """The file, if the segment is active and has appends that no sync has covered yet."""
+        return None if self._store is None else self._store.unsynced
+
+    def release(self) -> None:
+        """Everything appended is synced: the pool may close the file."""
+        if self._store is not None and self._store.unsynced is not None:
+            self._store.release()
 
     def has_room(self, size: int, last_offset: int) -> bool:
         """Whether a batch fits: by bytes, unless the segment is empty, and by the index column.
@@ -149,7 +160,10 @@ class Segment:
         self.max_timestamp_offset = indexes.max_timestamp_offset
 
     def seal(self) -> tuple[bytes, bytes]:
-        """No more appends. Returns the final content of the index files."""
+        """No more appends. Returns the final content of the index files.
+
+        The file stays pinned, if it was: whoever syncs the last appends unpins it.
+        """
         content = self.indexes().to_bytes()
         self._store = None
         return content
