@@ -11,7 +11,7 @@ from tierlog.env import LocalTasks, SystemRng, local_env
 from tierlog.env.env import Env
 from tierlog.hot import Log, LogDirectory, LogSettings
 from tierlog.hot.errors import LogBroken, LogClosed
-from tierlog.hot.sync import Job, SyncScheduler
+from tierlog.hot.sync import Job, JobUnfinished, SyncScheduler
 from tierlog.sim.disk import SimDisk
 from tierlog.types import Offset
 
@@ -35,7 +35,7 @@ class HeldTasks(LocalTasks):
         call, future = self.held.pop(0)
         try:
             call()  # type: ignore[operator]
-        except OSError as fault:
+        except (OSError, JobUnfinished) as fault:
             future.set_exception(fault)
         else:
             future.set_result(None)
@@ -45,7 +45,7 @@ class CountedLog:
     """Counts its jobs."""
 
     def __init__(self) -> None:
-        self.begun = self.ended = 0
+        self.begun = self.ended = self.put_off = 0
 
     def begin_sync(self) -> Job:
         self.begun += 1
@@ -53,6 +53,9 @@ class CountedLog:
 
     def end_sync(self, job: Job) -> None:
         self.ended += 1
+
+    def put_off_sync(self, job: Job, unfinished: JobUnfinished) -> None:
+        self.put_off += 1
 
 
 class CountedJob:

@@ -20,6 +20,7 @@ from tierlog.env import File
 from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
 from tierlog.hot.directory import LogDirectory
 from tierlog.hot.endmark import store_end
+from tierlog.hot.epochs import LeaderEpochs
 from tierlog.hot.errors import LogBroken, LogClosed, LogError, OffsetOutOfRange
 from tierlog.hot.job import Pending, SyncJob
 from tierlog.hot.producers import ProducedBatch
@@ -32,7 +33,7 @@ from tierlog.hot.settings import LogSettings
 from tierlog.hot.smallfile import make_directory
 from tierlog.hot.snapshot import encode_snapshot
 from tierlog.hot.store import refused
-from tierlog.hot.sync import Job
+from tierlog.hot.sync import Job, JobUnfinished
 from tierlog.hot.waiters import Waiters, reject, resolve
 from tierlog.records.batch import patch_log_append_time, patch_offset
 from tierlog.records.header import BatchHeader
@@ -238,7 +239,11 @@ class Log:
         return future
 
     def settle(self) -> asyncio.Future[None]:
-        """Done once everything that is pending now is on the disk, trims included."""
+        """Done once everything that is pending now is on the disk, trims included.
+
+        Fails with `DiskFull` or `TooManyFiles` when only the appends are; the rest stays pending
+        and goes with the next job. Whoever settles again tries again.
+        """
         if self._refusal is None:
             return self._settle()
         future = asyncio.get_running_loop().create_future()
@@ -302,14 +307,28 @@ class Log:
         for segment, _, _ in done.sealed:
             self._directory.pool.unpin(segment.path)
             segment.release_indexes()
-        if self._active.next_offset == job.end:
-            self._active.release()  # Nothing came after the job was captured.
-        self.durable_end = max(self.durable_end, job.end)
-        self._waiters.wake(self.durable_end)
+        self._note_durable(job.end)
         for future in done.settlers:
             resolve(future)
         if done.sealed and self._refusal is None:
             self._drop_below_start()  # A trim had to leave them to their job.
+
+    def put_off_sync(self, job: Job, unfinished: JobUnfinished) -> None:
+        assert isinstance(job, SyncJob)
+        work = self._jobs.pop(0)
+        for future in work.settlers:
+            reject(future, unfinished.cause)
+        work.settlers.clear()
+        work.checkpoint_due = work.checkpoint_due or job.checkpoint is not None
+        self._pending = work.followed_by(self._pending)
+        if unfinished.is_durable:
+            self._note_durable(job.end)
+
+    def _note_durable(self, end: Offset) -> None:
+        if self._active.next_offset == end:
+            self._active.release()  # Nothing came after the job was captured.
+        self.durable_end = max(self.durable_end, end)
+        self._waiters.wake(self.durable_end)
 
     # Shortening
 
@@ -356,17 +375,22 @@ class Log:
 
     def _cut(self, end: Offset) -> None:
         kept, cut, position = self.segments.place_of(end)
-        self.epochs.truncate(cut)
+        epochs = LeaderEpochs(self.epochs.entries)
+        epochs.truncate(cut)
         checkpoint = replace(
             self._checkpoint(clean=False),
+            epochs=epochs.entries,
             durable_end=min(self.durable_end, cut),
             # Not the one that is cut: even if it is kept whole, its end may not be synced yet.
             segments=tuple(
                 one.numbers for one in self.segments if one.next_offset <= kept.base_offset
             ),
         )
-        store_checkpoint(self._disk, self.path, checkpoint)
-        store_end(self._disk, self.path, checkpoint.durable_end, sync=True)
+        try:
+            store_checkpoint(self._disk, self.path, checkpoint)
+            store_end(self._disk, self.path, checkpoint.durable_end, sync=True)
+        except OSError as fault:
+            raise refused(fault) from fault  # Nothing is cut yet; the log is as it was.
         drop_snapshots(self._disk, self.path, lambda offset: offset > cut)
         for segment in reversed(list(self.segments)):
             if segment.base_offset > kept.base_offset:
@@ -403,6 +427,8 @@ class Log:
                 job = self.begin_sync(clean=True)
                 await directory.env.tasks.in_thread(job.run)
                 self.end_sync(job)
+        except JobUnfinished as unfinished:
+            raise unfinished.cause from unfinished
         except OSError as fault:
             raise directory.syncs.latch(fault) from fault
         finally:
@@ -418,6 +444,8 @@ class Log:
                 job = self.begin_sync(clean=True)
                 job.run()
                 self.end_sync(job)
+        except JobUnfinished as unfinished:
+            raise unfinished.cause from unfinished
         except OSError as fault:
             raise self._directory.syncs.latch(fault) from fault
         finally:

@@ -106,7 +106,15 @@ class Store:
     def _reserve(self, file: File, end: int) -> None:
         step = min(max(end, RESERVE_STEP_MIN), RESERVE_STEP_MAX)
         target = max(end, min(end + step, self.size_max))
-        self._space.claim(target - self.size)
+        try:
+            self._claim(file, target)
+        except DiskFull:
+            if target == end:
+                raise
+            self._claim(file, end)  # Not a whole step any more, but this batch.
+
+    def _claim(self, file: File, target: int) -> None:
+        self._space.claim(target - max(self.size, self._reserved))
         try:
             file.fallocate(target)
         except OSError as fault:
