@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -151,6 +152,27 @@ async def test_after_a_failed_job_no_other_begins(tasks: HeldTasks) -> None:
     assert told == [syncs.broken]
 
 
+async def test_a_job_that_cannot_start_latches(tasks: HeldTasks) -> None:
+    told: list[LogBroken] = []
+    syncs, log = SyncScheduler(tasks), CountedLog()
+    syncs.on_broken = told.append
+    syncs.request(log)
+    with patch.object(tasks, "in_thread", side_effect=RuntimeError("shut down")):
+        await turns()
+    assert told == [syncs.broken]
+    assert "shut down" in str(syncs.broken)
+    assert syncs.is_idle(log)
+
+
+async def test_a_log_that_cannot_capture_a_job_latches(tasks: HeldTasks) -> None:
+    syncs, log = SyncScheduler(tasks), CountedLog()
+    syncs.request(log)
+    with patch.object(log, "begin_sync", side_effect=ValueError("no snapshot")):
+        await turns()
+    assert syncs.broken is not None
+    assert syncs.is_idle(log)
+
+
 async def test_a_forgotten_log_is_not_synced(tasks: HeldTasks) -> None:
     syncs, log = SyncScheduler(tasks), CountedLog()
     syncs.request(log)
@@ -252,6 +274,16 @@ async def test_a_broken_log_does_not_pin_the_page_caches_lie(tasks: HeldTasks) -
     assert disk.op_count == before
 
 
+async def test_waiters_and_close_fail_when_the_threads_are_gone(tasks: HeldTasks) -> None:
+    log = log_with(tasks, SimDisk())
+    append_values(log, b"x")
+    waiter = log.wait_visible(Offset(1))
+    with patch.object(tasks, "in_thread", side_effect=RuntimeError("shut down")):
+        with pytest.raises(LogBroken):
+            await asyncio.wait_for(waiter, 10)
+        await asyncio.wait_for(log.close(), 10)
+
+
 async def test_settling_waits_for_trims_too(tasks: HeldTasks) -> None:
     disk = SimDisk()
     log = log_with(tasks, disk)
@@ -322,6 +354,16 @@ async def test_a_last_job_that_fails_fails_the_close(tasks: HeldTasks) -> None:
     tasks.let_go()
     with pytest.raises(LogBroken):
         await closing
+    assert log._directory.broken is not None
+
+
+async def test_a_last_job_that_cannot_start_fails_the_close(tasks: HeldTasks) -> None:
+    log = log_with(tasks, SimDisk())
+    with (
+        patch.object(tasks, "in_thread", side_effect=RuntimeError("shut down")),
+        pytest.raises(LogBroken, match="shut down"),
+    ):
+        await log.close()
     assert log._directory.broken is not None
 
 

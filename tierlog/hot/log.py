@@ -429,7 +429,9 @@ class Log:
                 self.end_sync(job)
         except JobUnfinished as unfinished:
             raise unfinished.cause from unfinished
-        except OSError as fault:
+        except LogError:
+            raise
+        except Exception as fault:
             raise directory.syncs.latch(fault) from fault
         finally:
             directory.detach(self)
@@ -446,7 +448,7 @@ class Log:
                 self.end_sync(job)
         except JobUnfinished as unfinished:
             raise unfinished.cause from unfinished
-        except OSError as fault:
+        except Exception as fault:
             raise self._directory.syncs.latch(fault) from fault
         finally:
             self._directory.detach(self)

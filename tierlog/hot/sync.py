@@ -134,8 +134,14 @@ class SyncScheduler(_Latch):
                 self._start(log)
 
     def _start(self, log: Syncable) -> None:
-        job = self._running[log] = log.begin_sync()
-        self._tasks.in_thread(job.run).add_done_callback(partial(self._done, log, job))
+        try:
+            job = log.begin_sync()
+            outcome = self._tasks.in_thread(job.run)
+        except Exception as fault:
+            self.latch(fault)  # Nobody may wait for a job that never runs.
+            return
+        self._running[log] = job
+        outcome.add_done_callback(partial(self._done, log, job))
 
     def _done(self, log: Syncable, job: Job, outcome: asyncio.Future[None]) -> None:
         del self._running[log]
@@ -187,6 +193,6 @@ class ManualSyncs(_Latch):
                     self._pending[log] = None
                 log.put_off_sync(job, unfinished)
                 raise unfinished.cause from unfinished
-            except OSError as fault:
+            except Exception as fault:
                 raise self.latch(fault) from fault
             log.end_sync(job)
