@@ -19,7 +19,14 @@ from tests.hot.support import (
 )
 from tierlog.hot import Log, LogDirectory, LogSettings
 from tierlog.hot.checkpoint import load_checkpoint
-from tierlog.hot.errors import DirectoryInUse, DiskFull, LogBroken, LogClosed, OffsetOutOfRange
+from tierlog.hot.errors import (
+    AlreadyOpen,
+    DirectoryInUse,
+    DiskFull,
+    LogBroken,
+    LogClosed,
+    OffsetOutOfRange,
+)
 from tierlog.hot.sync import ManualSyncs
 from tierlog.sim.disk import SimDisk
 from tierlog.sim.file import SimFile
@@ -276,6 +283,30 @@ def test_a_second_process_is_refused() -> None:
         LogDirectory(env_on(disk), "/data", syncs=ManualSyncs())
     first.close()
     LogDirectory(env_on(disk), "/data", syncs=ManualSyncs())
+
+
+def test_a_partition_that_is_open_is_not_opened_again() -> None:
+    disk = SimDisk()
+    log, syncs = open_log(disk)
+    append_values(log, b"x")
+    before = disk.op_count
+    for name in ("p", "./p", "p/"):
+        with pytest.raises(AlreadyOpen, match="open already"):
+            Log(log._directory, name, SMALL)
+    assert disk.op_count == before
+    syncs.run_all()
+    log.close_now()
+    assert read_values(Log(log._directory, "p", SMALL)) == {0: b"x"}
+
+
+def test_a_partition_that_could_not_be_opened_may_be_tried_again() -> None:
+    log, _ = open_log(SimDisk())
+    with (
+        patch.object(SimDisk, "open", side_effect=OSError(errno.EIO, "I/O error")),
+        pytest.raises(OSError, match="I/O error"),
+    ):
+        Log(log._directory, "q", SMALL)
+    assert Log(log._directory, "q", SMALL).log_end == 0
 
 
 def test_closing_twice_is_closing_once() -> None:

@@ -44,6 +44,12 @@ class DirectoryInUse(LogError):
     kind: ClassVar[Kind] = Kind.FENCED
 
 
+class AlreadyOpen(LogError):
+    """This process has the partition open already; two writers would overwrite each other."""
+
+    kind: ClassVar[Kind] = Kind.FENCED
+
+
 class NewerFormat(LogError):
     """A file was written by a newer tierlog. Nothing was changed: run that version, or newer."""
 

@@ -76,12 +76,13 @@ class Log:
         self._closed = False
         if directory.broken is not None:
             raise directory.broken
+        directory.attach(self)
         try:
             make_directory(self._disk, self.path)
             self._open(start)
-        except OSError as fault:
-            raise refused(fault) from fault
-        directory.attach(self)
+        except BaseException as fault:
+            directory.detach(self)
+            raise (refused(fault) if isinstance(fault, OSError) else fault) from fault
 
     def _open(self, start: Offset) -> None:
         """Recover what is on the disk and begin from there."""

@@ -137,7 +137,7 @@ class SyncScheduler(_Latch):
         try:
             job = log.begin_sync()
             outcome = self._tasks.in_thread(job.run)
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - it reaches everybody through the latch.
             self.latch(fault)  # Nobody may wait for a job that never runs.
             return
         self._running[log] = job
