@@ -30,7 +30,7 @@ from tierlog.hot.errors import (
 from tierlog.hot.sync import ManualSyncs
 from tierlog.sim.disk import SimDisk
 from tierlog.sim.file import SimFile
-from tierlog.types import Offset
+from tierlog.types import Offset, TimestampMs
 
 LAZY = LogSettings(segment_bytes=4096, flush_messages=1000)
 
@@ -331,6 +331,39 @@ def test_a_closed_log_refuses_everything_that_writes() -> None:
         log.trim(Offset(1))
     with pytest.raises(LogClosed):
         log.truncate(Offset(0))
+
+
+def test_a_trim_past_a_segment_that_waits_for_its_sync_is_done_when_the_log_is_closed() -> None:
+    disk = SimDisk()
+    log, _ = open_log(disk, LAZY)
+    append_values(log, b"x")
+    log.roll()
+    log.trim(Offset(1))
+    log.close_now()
+    assert not disk.exists("/data/p/00000000000000000000.log")
+
+
+def test_a_closed_log_is_not_read() -> None:
+    log, _ = open_log(SimDisk())
+    append_values(log, b"x")
+    log.close_now()
+    with pytest.raises(LogClosed):
+        log.read(Offset(0), bytes_max=10)
+    with pytest.raises(LogClosed):
+        log.find_by_time(TimestampMs(0))
+    with pytest.raises(LogClosed):
+        log.latest_by_time()
+    assert len(log._directory.pool) == 0
+
+
+def test_a_log_in_a_closed_directory_is_not_read() -> None:
+    log, syncs = open_log(SimDisk())
+    append_values(log, b"x")
+    syncs.run_all()
+    log._directory.close()
+    with pytest.raises(LogClosed, match="directory is closed"):
+        log.read(Offset(0), bytes_max=10)
+    assert len(log._directory.pool) == 0
 
 
 def test_a_close_that_cannot_sync_latches() -> None:

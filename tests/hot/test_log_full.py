@@ -69,6 +69,21 @@ def test_appends_are_durable_although_their_checkpoint_does_not_fit() -> None:
     assert sorted(read_values(log)) == [0, 1, 2]
 
 
+def test_a_close_on_a_full_disk_says_so_and_may_be_repeated() -> None:
+    disk = SimDisk()
+    log, syncs = two_segments(disk)
+    append_values(log, b"z")
+    disk.capacity = disk.used
+    with pytest.raises(DiskFull):
+        log.close_now()
+    assert syncs.broken is None
+    disk.capacity = 1 << 40
+    log.close_now()
+    checkpoint = load_checkpoint(disk, "/data/p")
+    assert checkpoint is not None
+    assert (checkpoint.clean, checkpoint.durable_end) == (True, 3)
+
+
 def test_a_log_file_that_does_not_fit_at_its_sync_latches() -> None:
     """Delayed allocation: the kernel found no block, and nobody knows which pages it dropped."""
     disk = SimDisk()

@@ -11,6 +11,7 @@ from tests.hot.support import SMALL, append, append_values, batch, env_on, open_
 from tierlog.env import LocalTasks, SystemRng, local_env
 from tierlog.env.env import Env
 from tierlog.hot import Log, LogDirectory, LogSettings
+from tierlog.hot.checkpoint import load_checkpoint
 from tierlog.hot.errors import LogBroken, LogClosed
 from tierlog.hot.sync import Job, JobUnfinished, SyncScheduler
 from tierlog.sim.disk import SimDisk
@@ -302,7 +303,7 @@ async def test_settling_waits_for_trims_too(tasks: HeldTasks) -> None:
     assert not disk.exists("/data/p/00000000000000000000.log")
 
 
-async def test_closing_waits_for_the_job_under_way_and_fails_who_still_waits(
+async def test_closing_waits_for_the_job_under_way_and_wakes_who_still_waits(
     tasks: HeldTasks,
 ) -> None:
     disk = SimDisk()
@@ -315,20 +316,66 @@ async def test_closing_waits_for_the_job_under_way_and_fails_who_still_waits(
     again = asyncio.ensure_future(log.close())
     await turns()
     with pytest.raises(LogClosed):
-        await waiter
+        append_values(log, b"z")
     with pytest.raises(LogClosed):
         await log.settle()
+    assert not waiter.done()
     assert not closing.done()
     while not closing.done():
         tasks.let_go()
         await turns()
     await closing
     await again
+    await waiter
     assert tasks.most == 1
     log._directory.close()
     disk.kill()
     log, _ = open_log(disk)
     assert (log.scanned_bytes, read_values(log)) == (0, {0: b"x", 1: b"y"})
+
+
+async def test_a_close_that_was_cancelled_is_finished_by_the_next(tasks: HeldTasks) -> None:
+    disk = SimDisk()
+    log = log_with(tasks, disk)
+    append_values(log, b"x")
+    closing = asyncio.ensure_future(log.close())
+    await turns()
+    closing.cancel()
+    await turns()
+    again = asyncio.ensure_future(log.close())
+    await turns()
+    assert len(tasks.held) == 1
+    while not again.done():
+        tasks.let_go()
+        await turns()
+    await again
+    assert tasks.most == 1
+    assert len(log._directory.pool) == 0
+    log._directory.close()
+    disk.kill()
+    log, _ = open_log(disk)
+    assert (log.scanned_bytes, read_values(log)) == (0, {0: b"x"})
+
+
+async def test_a_trim_that_waits_for_a_roll_is_done_when_the_log_is_closed(
+    tasks: HeldTasks,
+) -> None:
+    disk = SimDisk()
+    log = log_with(tasks, disk, LogSettings(flush_messages=100))
+    append_values(log, b"x")
+    log.roll()
+    await turns()
+    log.trim(Offset(1))
+    closing = asyncio.ensure_future(log.close())
+    await turns()
+    while not closing.done():
+        tasks.let_go()
+        await turns()
+    await closing
+    assert not disk.exists("/data/p/00000000000000000000.log")
+    checkpoint = load_checkpoint(disk, "/data/p")
+    assert checkpoint is not None
+    assert (checkpoint.clean, len(checkpoint.segments)) == (True, 1)
 
 
 async def test_a_directory_that_breaks_while_a_log_closes_fails_the_close(tasks: HeldTasks) -> None:

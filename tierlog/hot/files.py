@@ -13,7 +13,7 @@ import errno
 from collections import OrderedDict
 
 from tierlog.env import Disk, File
-from tierlog.hot.errors import TooManyFiles
+from tierlog.hot.errors import LogClosed, TooManyFiles
 
 NO_MORE_FILES = (errno.EMFILE, errno.ENFILE)
 
@@ -24,6 +24,7 @@ class FilePool:
         self._open_max = open_max
         self._open: OrderedDict[str, File] = OrderedDict()
         self._pinned: dict[str, File] = {}
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._open) + len(self._pinned)
@@ -60,12 +61,16 @@ class FilePool:
             file.close()
 
     def close(self) -> None:
+        """Close every file; none is opened again (`LogClosed`)."""
+        self._is_closed = True
         for file in [*self._pinned.values(), *self._open.values()]:
             file.close()
         self._pinned.clear()
         self._open.clear()
 
     def _opened(self, path: str, *, create: bool) -> File:
+        if self._is_closed:
+            raise LogClosed(f"{path} is not opened any more: its log directory is closed")
         try:
             return self._disk.open(path, write=True, create=create)
         except OSError as fault:

@@ -73,7 +73,9 @@ class Log:
         self._waiters = Waiters()
         self._jobs: list[Pending] = []
         self._refusal: str | None = None
-        self._closed = False
+        self._closing = False
+        self._closed_clean = False
+        self._ended = False
         if directory.broken is not None:
             raise directory.broken
         directory.attach(self)
@@ -212,6 +214,7 @@ class Log:
 
         `end` is the visible end unless the caller says otherwise. Empty when there is nothing yet.
         """
+        self._require_files()
         if not self.log_start <= offset <= self.log_end:
             raise OffsetOutOfRange(offset, log_start=self.log_start, log_end=self.log_end)
         end = self.visible_end if end is None else end
@@ -219,10 +222,12 @@ class Log:
 
     def find_by_time(self, timestamp: TimestampMs) -> tuple[Offset, TimestampMs] | None:
         """The first visible record at or after `timestamp`: its offset and its timestamp."""
+        self._require_files()
         return self.segments.find_by_time(timestamp, start=self.log_start, end=self.visible_end)
 
     def latest_by_time(self) -> tuple[Offset, TimestampMs] | None:
         """The visible record with the largest timestamp."""
+        self._require_files()
         return self.segments.latest(start=self.log_start, end=self.visible_end)
 
     # Durability
@@ -258,6 +263,7 @@ class Log:
         return future
 
     def begin_sync(self, *, clean: bool = False) -> SyncJob:
+        clean = clean or self._closing
         pending, self._pending = self._pending, Pending()
         self._jobs.append(pending)
         self._messages_since_sync = 0
@@ -309,9 +315,10 @@ class Log:
             self._directory.pool.unpin(segment.path)
             segment.release_indexes()
         self._note_durable(job.end)
+        self._closed_clean = job.checkpoint is not None and job.checkpoint.clean
         for future in done.settlers:
             resolve(future)
-        if done.sealed and self._refusal is None:
+        if done.sealed and self._directory.broken is None:
             self._drop_below_start()  # A trim had to leave them to their job.
 
     def put_off_sync(self, job: Job, unfinished: JobUnfinished) -> None:
@@ -408,7 +415,8 @@ class Log:
 
     def fail(self, broken: LogBroken) -> None:
         """The directory broke: nobody gets an answer that the disk does not back."""
-        self._refuse(str(broken))
+        self._refusal = str(broken)
+        self._waiters.fail(self._refused())
         for work in [*self._jobs, self._pending]:
             for future in work.settlers:
                 reject(future, self._refused())
@@ -416,67 +424,73 @@ class Log:
     async def close(self) -> None:
         """Sync, write a clean checkpoint, let go of the files. Nothing more the second time.
 
-        In a broken directory nothing is written any more. `LogBroken` if it breaks meanwhile.
+        Whoever waits for what the last sync covers still hears of it. Cancelled half way, or
+        refused by a full disk (`DiskFull`), it is finished by closing again. In a broken
+        directory nothing is written any more. `LogBroken` if it breaks meanwhile.
         """
-        if not self._begin_close():
+        if self._begin_close():
             return
         directory = self._directory
         try:
-            while directory.broken is None and not directory.syncs.is_idle(self):
+            while not self._ended and directory.broken is None and not self._is_clean():
                 await self._settle()
-            if directory.broken is None:
-                job = self.begin_sync(clean=True)
-                await directory.env.tasks.in_thread(job.run)
-                self.end_sync(job)
-        except JobUnfinished as unfinished:
-            raise unfinished.cause from unfinished
-        except LogError:
-            raise
-        except Exception as fault:
-            raise directory.syncs.latch(fault) from fault
         finally:
-            directory.detach(self)
-        self._let_go()
+            if directory.broken is not None:
+                self._end()
+        self._end()
+
+    def _is_clean(self) -> bool:
+        return self._closed_clean and self._directory.syncs.is_idle(self)
 
     def close_now(self) -> None:
         """The same, blocking, for tools without a loop; everything pending goes along."""
-        if not self._begin_close():
+        if self._begin_close():
             return
+        if self._directory.broken is None:
+            self._run_last_job()
+            if self._pending.removals:  # A trim had to leave them to the job of their roll.
+                self._run_last_job()
+        self._end()
+
+    def _run_last_job(self) -> None:
+        job = self.begin_sync()
         try:
-            if self._directory.broken is None:
-                job = self.begin_sync(clean=True)
-                job.run()
-                self.end_sync(job)
+            job.run()
         except JobUnfinished as unfinished:
+            self.put_off_sync(job, unfinished)
             raise unfinished.cause from unfinished
         except Exception as fault:
-            raise self._directory.syncs.latch(fault) from fault
-        finally:
-            self._directory.detach(self)
-        self._let_go()
+            broken = self._directory.syncs.latch(fault)
+            self._end()
+            raise broken from fault
+        self.end_sync(job)
 
     def _begin_close(self) -> bool:
-        if self._closed:
-            return False
-        self._closed = True
+        """Refuse what comes now; jobs from here on are the last ones. True if it is all done."""
+        self._closing = True
         if self._refusal is None:
-            self._refuse("the log is closed")
-        return True
+            self._refusal = "the log is closed"
+        return self._ended
 
-    def _let_go(self) -> None:
-        if self._directory.broken is not None:
-            return  # A job may still be under way on these files; they go with the directory.
-        for segment in self.segments:
-            self._directory.pool.forget(segment.path)
-
-    def _refuse(self, sentence: str) -> None:
-        self._refusal = sentence
+    def _end(self) -> None:
+        """Let go of everything. Not of the files, where a job may still be under way on them."""
+        if self._ended:
+            return
+        self._ended = True
         self._waiters.fail(self._refused())
+        self._directory.detach(self)
+        if self._directory.broken is None:
+            for segment in self.segments:
+                self._directory.pool.forget(segment.path)
 
     def _fault_of(self, fault: BaseException) -> BaseException:
         """What the caller of a failed write is told; a broken disk is latched."""
         known = refused(fault) if isinstance(fault, OSError) else fault
         return self._directory.syncs.latch(known) if isinstance(known, OSError) else known
+
+    def _require_files(self) -> None:
+        if self._ended:
+            raise self._refused()
 
     def _require_open(self) -> None:
         if self._refusal is not None:
