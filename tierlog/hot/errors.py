@@ -38,6 +38,16 @@ class LogClosed(LogError):
     kind: ClassVar[Kind] = Kind.UNAVAILABLE
 
 
+class ReadFailed(LogError):
+    """The disk did not give back what a reader asked for. Other reads may work."""
+
+    kind: ClassVar[Kind] = Kind.UNAVAILABLE
+
+    def __init__(self, path: str, fault: OSError) -> None:
+        super().__init__(f"reading {path} failed: {fault}")
+        self.path = path
+
+
 class DirectoryInUse(LogError):
     """Another process holds the lock of this log directory."""
 

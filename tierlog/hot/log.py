@@ -21,7 +21,7 @@ from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
 from tierlog.hot.directory import LogDirectory
 from tierlog.hot.endmark import store_end
 from tierlog.hot.epochs import LeaderEpochs
-from tierlog.hot.errors import LogBroken, LogClosed, LogError, OffsetOutOfRange
+from tierlog.hot.errors import LogBroken, LogClosed, LogError, OffsetOutOfRange, ReadFailed
 from tierlog.hot.job import Pending, SyncJob
 from tierlog.hot.producers import ProducedBatch
 from tierlog.hot.recovery import Recovery
@@ -218,17 +218,30 @@ class Log:
         if not self.log_start <= offset <= self.log_end:
             raise OffsetOutOfRange(offset, log_start=self.log_start, log_end=self.log_end)
         end = self.visible_end if end is None else end
-        return self.segments.read(offset, bytes_max=bytes_max, end=end)
+        try:
+            return self.segments.read(offset, bytes_max=bytes_max, end=end)
+        except OSError as fault:
+            raise self._read_fault(fault) from fault
 
     def find_by_time(self, timestamp: TimestampMs) -> tuple[Offset, TimestampMs] | None:
         """The first visible record at or after `timestamp`: its offset and its timestamp."""
         self._require_files()
-        return self.segments.find_by_time(timestamp, start=self.log_start, end=self.visible_end)
+        try:
+            return self.segments.find_by_time(timestamp, start=self.log_start, end=self.visible_end)
+        except OSError as fault:
+            raise self._read_fault(fault) from fault
 
     def latest_by_time(self) -> tuple[Offset, TimestampMs] | None:
         """The visible record with the largest timestamp."""
         self._require_files()
-        return self.segments.latest(start=self.log_start, end=self.visible_end)
+        try:
+            return self.segments.latest(start=self.log_start, end=self.visible_end)
+        except OSError as fault:
+            raise self._read_fault(fault) from fault
+
+    def _read_fault(self, fault: OSError) -> Exception:
+        known = refused(fault)
+        return ReadFailed(fault.filename or self.path, fault) if known is fault else known
 
     # Durability
 

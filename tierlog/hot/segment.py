@@ -6,15 +6,18 @@ indexes when somebody asks. The numbers of a sealed segment come from the checkp
 opening a log reads no `.log` file.
 """
 
+import logging
 from typing import NamedTuple
 
 from tierlog.env import Disk, File
 from tierlog.hot import names
-from tierlog.hot.files import FilePool
+from tierlog.hot.files import NO_MORE_FILES, FilePool
 from tierlog.hot.indexes import SegmentIndexes, build_indexes, load_indexes
 from tierlog.hot.settings import RELATIVE_OFFSET_MAX, LogSettings
 from tierlog.hot.store import Space, Store
 from tierlog.types import NO_TIMESTAMP, Bytes, Offset, Position, TimestampMs
+
+logger = logging.getLogger(__name__)
 
 
 class SegmentNumbers(NamedTuple):
@@ -169,9 +172,15 @@ class Segment:
         return content
 
     def indexes(self) -> SegmentIndexes:
-        """Loaded from their files if need be, and rebuilt if those cannot be trusted."""
+        """Loaded from their files if need be, and rebuilt if those cannot be read or trusted."""
         if self._indexes is None:
-            loaded = load_indexes(
+            self._adopt(self._loaded() or self._built())
+        assert self._indexes is not None
+        return self._indexes
+
+    def _loaded(self) -> SegmentIndexes | None:
+        try:
+            return load_indexes(
                 self._disk,
                 self.directory,
                 self.base_offset,
@@ -179,9 +188,11 @@ class Segment:
                 next_offset=self.next_offset,
                 interval_bytes=self._settings.index_interval_bytes,
             )
-            self._adopt(loaded or self._built())
-        assert self._indexes is not None
-        return self._indexes
+        except OSError as fault:
+            if fault.errno in NO_MORE_FILES:
+                raise
+            logger.warning("an index of %s cannot be read (%s): rebuilt", self.path, fault)
+            return None
 
     def rebuild_indexes(self) -> None:
         """Their entries disagree with the batches: read the batches."""
