@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from tierlog.env import Disk, File
 from tierlog.hot import names, smallfile
+from tierlog.hot.aside import drop_asides
 from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
 from tierlog.hot.endmark import store_end
 from tierlog.hot.errors import LogError
@@ -123,6 +124,7 @@ class SyncJob:
     def _remove_unlisted(self, checkpoint: Checkpoint) -> None:
         for base_offset in self.removals:
             remove_segment(self.disk, self.directory, base_offset)
+        drop_asides(self.disk, self.directory, lambda _, end: end <= checkpoint.log_start)
         wanted = {numbers.base_offset for numbers in checkpoint.segments} | {self.end}
         for offset in snapshot_offsets(self.disk, self.directory):
             if offset not in wanted and offset < self.end:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tierlog.env import File
+from tierlog.hot.aside import drop_asides
 from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
 from tierlog.hot.directory import LogDirectory
 from tierlog.hot.endmark import store_end
@@ -363,6 +364,7 @@ class Log:
             raise OffsetOutOfRange(start, log_start=self.log_start, log_end=self.visible_end)
         self.log_start = start
         self.epochs.trim(start)
+        self.segments.damage = [span for span in self.segments.damage if span[1] > start]
         self._pending.checkpoint_due = True
         self._request_sync()
         self._drop_below_start()
@@ -413,6 +415,7 @@ class Log:
         except OSError as fault:
             raise refused(fault) from fault  # Nothing is cut yet; the log is as it was.
         drop_snapshots(self._disk, self.path, lambda offset: offset > cut)
+        drop_asides(self._disk, self.path, lambda start, _: start >= cut)
         for segment in reversed(list(self.segments)):
             if segment.base_offset > kept.base_offset:
                 self._directory.pool.forget(segment.path)
