@@ -27,6 +27,7 @@ from tierlog.hot.errors import (
     LogClosed,
     OffsetOutOfRange,
 )
+from tierlog.hot.store import RESERVE_STEP_MIN
 from tierlog.hot.sync import ManualSyncs
 from tierlog.sim.disk import SimDisk
 from tierlog.sim.file import SimFile
@@ -341,6 +342,22 @@ def test_a_trim_past_a_segment_that_waits_for_its_sync_is_done_when_the_log_is_c
     log.trim(Offset(1))
     log.close_now()
     assert not disk.exists("/data/p/00000000000000000000.log")
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_closed_log_gives_back_the_blocks_it_reserved(synced: bool) -> None:
+    disk = SimDisk()
+    log, syncs = open_log(disk, LogSettings())
+    append_values(log, b"x")
+    if synced:
+        syncs.run_all()
+        log._directory.pool.forget(log.segments.active.path)
+    assert disk.used > RESERVE_STEP_MIN
+    log.close_now()
+    assert disk.used < RESERVE_STEP_MIN
+    disk.kill()
+    log, _ = open_log(disk)
+    assert (log.scanned_bytes, read_values(log)) == (0, {0: b"x"})
 
 
 def test_a_closed_log_is_not_read() -> None:

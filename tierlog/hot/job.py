@@ -76,8 +76,8 @@ class SyncJob:
     end: Offset
     """Log end when the job was captured: what is durable when it is done."""
     files: tuple[File, ...]
-    sealed_sizes: tuple[tuple[File, Position], ...]
-    """Sealed files give back the blocks that were reserved beyond their end."""
+    sizes: tuple[tuple[File, Position], ...]
+    """Files that take no more appends give back the blocks reserved beyond their end."""
     indexes: tuple[tuple[Offset, tuple[bytes, bytes]], ...]
     snapshots: tuple[tuple[Offset, bytes], ...]
     names_changed: bool
@@ -85,7 +85,7 @@ class SyncJob:
     removals: tuple[Offset, ...]
 
     def run(self) -> None:
-        for file, size in self.sealed_sizes:
+        for file, size in self.sizes:
             file.truncate(size)
         for file in self.files:
             file.fdatasync()

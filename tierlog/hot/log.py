@@ -278,6 +278,8 @@ class Log:
 
     def begin_sync(self, *, clean: bool = False) -> SyncJob:
         clean = clean or self._closing
+        if clean:
+            self._active.pin_reserved()
         pending, self._pending = self._pending, Pending()
         self._jobs.append(pending)
         self._messages_since_sync = 0
@@ -294,7 +296,10 @@ class Log:
             directory=self.path,
             end=self.log_end,
             files=(*(file for _, file, _ in pending.sealed), *self._unsynced()),
-            sealed_sizes=tuple((file, one.size) for one, file, _ in pending.sealed),
+            sizes=(
+                *((file, one.size) for one, file, _ in pending.sealed),
+                *((file, self._active.size) for file in self._unsynced() if clean),
+            ),
             indexes=tuple(indexes),
             snapshots=tuple(dict(pending.snapshots).items()),
             names_changed=pending.names_changed,

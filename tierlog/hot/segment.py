@@ -7,10 +7,12 @@ opening a log reads no `.log` file.
 """
 
 import logging
+from contextlib import suppress
 from typing import NamedTuple
 
 from tierlog.env import Disk, File
 from tierlog.hot import names
+from tierlog.hot.errors import TooManyFiles
 from tierlog.hot.files import NO_MORE_FILES, FilePool
 from tierlog.hot.indexes import SegmentIndexes, build_indexes, load_indexes
 from tierlog.hot.settings import RELATIVE_OFFSET_MAX, LogSettings
@@ -118,6 +120,15 @@ class Segment:
     def unsynced(self) -> File | None:
         """The file, if the segment is active and has appends that no sync has covered yet."""
         return None if self._store is None else self._store.unsynced
+
+    def pin_reserved(self) -> None:
+        """Have the file at hand, if it has more blocks than bytes: a log that closes cuts them.
+
+        Not worth a failure: if it cannot be opened, the blocks stay until the segment is sealed.
+        """
+        if self._store is not None and self._store.has_reserve:
+            with suppress(OSError, TooManyFiles):
+                self._store.pin()
 
     def release(self) -> None:
         """Everything appended is synced: the pool may close the file."""

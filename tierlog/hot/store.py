@@ -53,6 +53,11 @@ class Store:
         self.size = size
         self.size_max = size_max
 
+    @property
+    def has_reserve(self) -> bool:
+        """Whether blocks beyond the last batch are reserved."""
+        return self._reserved > self.size
+
     def append(self, batch: Bytes, size: int) -> Position:
         """Write the batch behind the last one and return its position."""
         file = self.unsynced
