@@ -223,6 +223,47 @@ async def test_whoever_waits_for_a_duplicate_waits_no_longer_than_for_its_origin
     await later
 
 
+async def test_a_long_poll_waits_for_what_is_not_appended_yet(tasks: HeldTasks) -> None:
+    log = log_with(tasks, SimDisk())
+    poll, beyond = log.wait_visible(Offset(2)), log.wait_visible(Offset(3))
+    append_values(log, b"x")
+    await turns()
+    tasks.let_go()
+    await turns()
+    append_values(log, b"y")
+    assert not poll.done()
+    await turns()
+    tasks.let_go()
+    await poll
+    assert not beyond.done()
+    closing = asyncio.ensure_future(log.close())
+    await turns()
+    tasks.let_go()
+    await closing
+    with pytest.raises(LogClosed):
+        await beyond
+
+
+async def test_a_long_poll_on_a_log_that_shows_at_once_is_woken_by_the_append(
+    tasks: HeldTasks,
+) -> None:
+    log = log_with(tasks, SimDisk(), LogSettings(flush_messages=100))
+    poll = log.wait_visible(Offset(2))
+    append_values(log, b"x")
+    assert not poll.done()
+    append_values(log, b"y")
+    assert poll.done()
+    assert len(tasks.held) == 0
+
+
+async def test_waiters_who_gave_up_are_not_kept(tasks: HeldTasks) -> None:
+    log = log_with(tasks, SimDisk())
+    append_values(log, b"x")
+    for _ in range(1000):
+        log.wait_visible(Offset(1)).cancel()
+    assert len(log._waiters) < 100
+
+
 async def test_a_cancelled_waiter_does_no_harm(tasks: HeldTasks) -> None:
     log = log_with(tasks, SimDisk())
     append_values(log, b"x")

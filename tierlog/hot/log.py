@@ -67,6 +67,7 @@ class Log:
         self.settings = settings
         self._stamps = settings.log_append_time
         self._flush_messages = settings.flush_messages
+        self._shows_at_once = settings.flush_messages != 1
         self._checkpoint_bytes = settings.checkpoint_bytes
         self._directory = directory
         self._disk = directory.disk
@@ -120,7 +121,7 @@ class Log:
     @property
     def visible_end(self) -> Offset:
         """What consumers may see of this replica."""
-        return self.durable_end if self._flush_messages == 1 else self.log_end
+        return self.log_end if self._shows_at_once else self.durable_end
 
     # Appending
 
@@ -153,6 +154,8 @@ class Log:
         except OSError as fault:
             raise self._directory.syncs.latch(fault) from fault
         self.log_end = Offset(last_offset + 1)
+        if self._shows_at_once:
+            self._waiters.wake(self.log_end)
         if leader_epoch > self.epochs.latest:
             self.epochs.note(leader_epoch, base_offset)
         if has_producer:
@@ -247,8 +250,10 @@ class Log:
     # Durability
 
     def wait_visible(self, end: Offset) -> asyncio.Future[None]:
-        """Done once everything below `end` is visible; fails with the log. `end` <= `log_end`."""
-        assert end <= self.log_end
+        """Done once everything below `end` is visible; fails with the log.
+
+        `end` may lie beyond the log end: then it is done when that much was appended.
+        """
         future = asyncio.get_running_loop().create_future()
         if self._refusal is not None:
             future.set_exception(self._refused())
