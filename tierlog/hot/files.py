@@ -3,7 +3,8 @@
 Partitions and their segments are many and most are idle: files are opened on demand, and beyond
 the limit the least recently used one is closed. A file with unsynced writes is pinned, because the
 kernel reports a write-back error only to descriptors that were open when it happened. So the limit
-is exceeded only while more files than that wait for a sync.
+is exceeded only while more files than that wait for a sync; logs that sync seldom then sync sooner
+(`is_crowded`).
 
 When the process may not open another file (EMFILE, ENFILE), the pool closes what it can and tries
 again; then it is `TooManyFiles`, which breaks nothing.
@@ -28,6 +29,11 @@ class FilePool:
 
     def __len__(self) -> int:
         return len(self._open) + len(self._pinned)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether files with unsynced writes take all the places."""
+        return len(self._pinned) >= self._open_max
 
     def get(self, path: str) -> File:
         """The file, for use before the next call to the pool."""

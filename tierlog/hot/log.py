@@ -86,7 +86,9 @@ class Log:
             self._open(start)
         except BaseException as fault:
             directory.detach(self)
-            raise (refused(fault) if isinstance(fault, OSError) else fault) from fault
+            if isinstance(fault, OSError) and (known := refused(fault)) is not fault:
+                raise known from fault
+            raise
 
     def _open(self, start: Offset) -> None:
         """Recover what is on the disk and begin from there."""
@@ -165,6 +167,7 @@ class Log:
         if not self._sync_requested and (
             self._messages_since_sync >= self._flush_messages
             or self._bytes_since_checkpoint >= self._checkpoint_bytes
+            or self._directory.pool.is_crowded
         ):
             self._request_sync()
         return tuple.__new__(Appended, (base_offset, last_offset, stamp, False))
@@ -203,7 +206,9 @@ class Log:
         except BaseException as fault:
             if old.unsynced is None:
                 pool.unpin(old.path)
-            raise self._fault_of(fault) from fault
+            if isinstance(fault, OSError):
+                raise self._write_fault(fault) from fault
+            raise
         self._active = new
         self.segments.add(new, trusted_from=0)
         self._pending.sealed.append((old, old_file, old.seal()))
@@ -509,10 +514,9 @@ class Log:
             for segment in self.segments:
                 self._directory.pool.forget(segment.path)
 
-    def _fault_of(self, fault: BaseException) -> BaseException:
-        """What the caller of a failed write is told; a broken disk is latched."""
-        known = refused(fault) if isinstance(fault, OSError) else fault
-        return self._directory.syncs.latch(known) if isinstance(known, OSError) else known
+    def _write_fault(self, fault: OSError) -> Exception:
+        known = refused(fault)
+        return self._directory.syncs.latch(fault) if known is fault else known
 
     def _require_files(self) -> None:
         if self._ended:

@@ -141,6 +141,7 @@ class SyncScheduler(_Latch):
             self.latch(fault)  # Nobody may wait for a job that never runs.
             return
         self._running[log] = job
+        self._resting.pop(log, None)
         outcome.add_done_callback(partial(self._done, log, job))
 
     def _done(self, log: Syncable, job: Job, outcome: asyncio.Future[None]) -> None:
