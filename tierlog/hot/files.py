@@ -26,14 +26,11 @@ class FilePool:
         self._open: OrderedDict[str, File] = OrderedDict()
         self._pinned: dict[str, File] = {}
         self._is_closed = False
+        self.is_crowded = False
+        """Whether files with unsynced writes take all the places. Asked with every append."""
 
     def __len__(self) -> int:
         return len(self._open) + len(self._pinned)
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether files with unsynced writes take all the places."""
-        return len(self._pinned) >= self._open_max
 
     def get(self, path: str) -> File:
         """The file, for use before the next call to the pool."""
@@ -65,6 +62,7 @@ class FilePool:
         file = self._pinned.pop(path, None) or self._open.pop(path, None)
         if file is not None:
             file.close()
+        self._shrink()
 
     def close(self) -> None:
         """Close every file; none is opened again (`LogClosed`)."""
@@ -89,6 +87,7 @@ class FilePool:
             raise refused_file(fault) from fault
 
     def _shrink(self) -> None:
+        self.is_crowded = len(self._pinned) >= self._open_max
         # One may always stay: whoever asked for it last still uses it.
         self._close_oldest(keep=max(self._open_max - len(self._pinned), 1))
 

@@ -71,6 +71,7 @@ class Log:
         self._checkpoint_bytes = settings.checkpoint_bytes
         self._directory = directory
         self._disk = directory.disk
+        self._pool = directory.pool
         self._boot = directory.disk.boot_id()
         self._waiters = Waiters()
         self._jobs: list[Pending] = []
@@ -156,7 +157,7 @@ class Log:
         except OSError as fault:
             raise self._directory.syncs.latch(fault) from fault
         self.log_end = Offset(last_offset + 1)
-        if self._shows_at_once:
+        if self._shows_at_once and self._waiters.waiting:
             self._waiters.wake(self.log_end)
         if leader_epoch > self.epochs.latest:
             self.epochs.note(leader_epoch, base_offset)
@@ -167,7 +168,7 @@ class Log:
         if not self._sync_requested and (
             self._messages_since_sync >= self._flush_messages
             or self._bytes_since_checkpoint >= self._checkpoint_bytes
-            or self._directory.pool.is_crowded
+            or self._pool.is_crowded
         ):
             self._request_sync()
         return tuple.__new__(Appended, (base_offset, last_offset, stamp, False))
@@ -192,7 +193,7 @@ class Log:
         if old.size == 0:
             return
         self._directory.claim(0)
-        pool = self._directory.pool
+        pool = self._pool
         new = Segment(
             self.path,
             empty_numbers(self.log_end),
@@ -341,7 +342,7 @@ class Log:
         assert isinstance(job, SyncJob)
         done = self._jobs.pop(0)
         for segment, _, _ in done.sealed:
-            self._directory.pool.unpin(segment.path)
+            self._pool.unpin(segment.path)
             segment.release_indexes()
         self._note_durable(job.end)
         self._closed_clean = job.checkpoint is not None and job.checkpoint.clean
@@ -391,7 +392,7 @@ class Log:
             if segment.next_offset > self.log_start or segment.base_offset in unsynced:
                 break
             self.segments.remove(segment)
-            self._directory.pool.forget(segment.path)
+            self._pool.forget(segment.path)
             self._pending.removals.append(segment.base_offset)
             self._pending.checkpoint_due = True
             self._request_sync()
@@ -433,13 +434,13 @@ class Log:
         drop_asides(self._disk, self.path, lambda start, _: start >= cut)
         for segment in reversed(list(self.segments)):
             if segment.base_offset > kept.base_offset:
-                self._directory.pool.forget(segment.path)
+                self._pool.forget(segment.path)
                 remove_segment(self._disk, self.path, segment.base_offset)
                 self._disk.sync_dir(self.path)
         kept.file().truncate(position)
         kept.file().fdatasync()
         for segment in self.segments:
-            self._directory.pool.unpin(segment.path)
+            self._pool.unpin(segment.path)
         self._open(cut)
 
     # Ending
@@ -512,7 +513,7 @@ class Log:
         self._directory.detach(self)
         if self._directory.broken is None:
             for segment in self.segments:
-                self._directory.pool.forget(segment.path)
+                self._pool.forget(segment.path)
 
     def _write_fault(self, fault: OSError) -> Exception:
         known = refused(fault)

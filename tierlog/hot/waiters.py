@@ -16,36 +16,36 @@ SWEEP_MIN = 32
 
 
 class Waiters:
-    __slots__ = ("_sweep_at", "_waiting")
+    __slots__ = ("_sweep_at", "waiting")
 
     def __init__(self) -> None:
         self._sweep_at = SWEEP_MIN
-        self._waiting: deque[tuple[Offset, asyncio.Future[None]]] = deque()
+        self.waiting: deque[tuple[Offset, asyncio.Future[None]]] = deque()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def add(self, end: Offset, future: asyncio.Future[None]) -> None:
-        if len(self._waiting) >= self._sweep_at:
+        if len(self.waiting) >= self._sweep_at:
             self._sweep()
-        if not self._waiting or self._waiting[-1][0] <= end:
-            self._waiting.append((end, future))
+        if not self.waiting or self.waiting[-1][0] <= end:
+            self.waiting.append((end, future))
         else:  # Whoever asks for a duplicate waits for an end that others have passed.
-            insort(self._waiting, (end, future), key=BY_END)
+            insort(self.waiting, (end, future), key=BY_END)
 
     def _sweep(self) -> None:
-        self._waiting = deque(one for one in self._waiting if not one[1].done())
-        self._sweep_at = max(SWEEP_MIN, 2 * len(self._waiting))
+        self.waiting = deque(one for one in self.waiting if not one[1].done())
+        self._sweep_at = max(SWEEP_MIN, 2 * len(self.waiting))
 
     def wake(self, end: Offset) -> None:
         """Everything below `end` is there."""
-        while self._waiting and self._waiting[0][0] <= end:
-            resolve(self._waiting.popleft()[1])
+        while self.waiting and self.waiting[0][0] <= end:
+            resolve(self.waiting.popleft()[1])
 
     def fail(self, fault: Exception) -> None:
         """Nobody will be woken any more."""
-        while self._waiting:
-            reject(self._waiting.popleft()[1], fault)
+        while self.waiting:
+            reject(self.waiting.popleft()[1], fault)
 
 
 def resolve(future: asyncio.Future[None]) -> None:
