@@ -241,7 +241,7 @@ BUGS = (
     Bug("count scanned bytes as durable", scanned_counts_as_durable, hunt_power_loss, 0),
     Bug("checkpoint before the data", checkpoint_before_data, hunt_power_loss, 1),
     Bug("rename before fsync", rename_before_fsync, hunt_power_loss, 1),
-    Bug("accept a torn batch", torn_batches_accepted, hunt_power_loss, 0),
+    Bug("accept a torn batch", torn_batches_accepted, hunt_power_loss, 3),
     Bug("trust the index tail", index_tail_trusted, hunt_damage, 10),
     Bug("reuse seen offsets", seen_offsets_reused, hunt_power_loss, 29),
     Bug("forget producers behind the snapshot", snapshot_without_replay, hunt_power_loss, 0),
