@@ -15,7 +15,7 @@ from tierlog.hot.intervals import Intervals
 from tierlog.hot.scan import resync, scan, walk
 from tierlog.hot.segment import Segment
 from tierlog.records.batch import HEADER_BYTES, PREFIX_BYTES, parse_header
-from tierlog.records.errors import CorruptBatch
+from tierlog.records.errors import CorruptBatch, MalformedRecords
 from tierlog.records.header import BatchHeader
 from tierlog.records.record import decode_records
 from tierlog.types import NO_TIMESTAMP, Bytes, Offset, Position, TimestampMs
@@ -38,6 +38,15 @@ EVERYTHING = 2**63
 class _Found(Exception):
     def __init__(self, position: Position, base_offset: Offset) -> None:
         self.place = (position, base_offset)
+
+
+def unreadable_answer(batch: Bytes, start: Offset) -> tuple[Offset, TimestampMs]:
+    """What a batch answers to a question about time when nobody can decode its records.
+
+    Its producer wrote garbage under a right CRC: the header is all there is to go by.
+    """
+    header = parse_header(batch)
+    return max(header.base_offset, start), header.max_timestamp
 
 
 class SegmentReader:
@@ -328,7 +337,10 @@ class SegmentReader:
 
     def _latest_of_batch(self, offset: Offset, start: Offset) -> tuple[Offset, TimestampMs] | None:
         batch = self.read(offset, bytes_max=1, end=self.segment.next_offset)
-        records = [record for record in decode_records(batch) if record.offset >= start]
+        try:
+            records = [record for record in decode_records(batch) if record.offset >= start]
+        except MalformedRecords:
+            return unreadable_answer(batch, start)
         latest = max(records, key=lambda record: record.timestamp, default=None)
         return None if latest is None else (latest.offset, latest.timestamp)
 
