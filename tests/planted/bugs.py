@@ -15,6 +15,7 @@ from tests.powerloss import search as powerloss
 from tests.simulation.hot_log import hot_log
 from tierlog.hot import names, smallfile
 from tierlog.hot.checkpoint import store_checkpoint
+from tierlog.hot.headers import HeaderWalk
 from tierlog.hot.job import SyncJob
 from tierlog.hot.log import Log
 from tierlog.hot.producers import Producers
@@ -147,11 +148,11 @@ def torn_batches_accepted() -> Iterator[None]:
 def index_tail_trusted() -> Iterator[None]:
     """Index entries are followed without a look at the batch that they name."""
 
-    def trusting(self: SegmentReader, offset: Any) -> Any:
+    def trusting(self: SegmentReader, offset: Any, headers: HeaderWalk, behind: Any) -> Any:
         entry = self.segment.indexes().offsets.at_or_before(offset)
-        if entry is None:
-            return 0, self.segment.base_offset
-        header = self._peek(entry.position)
+        if entry is None or entry.position <= behind[0]:
+            return behind
+        header = headers.peek(entry.position)
         return entry.position, header.base_offset if header else entry.last_offset
 
     with patch.object(SegmentReader, "_start_near", trusting):
