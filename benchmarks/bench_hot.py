@@ -20,7 +20,7 @@ from crc32c import crc32c
 from benchmarks.harness import Comparison, Size
 from tierlog.env import File, local_env
 from tierlog.hot import Log, LogDirectory, LogSettings
-from tierlog.hot.endmark import encode_end
+from tierlog.hot.endmark import EndMark, boot_digest, encode_end
 from tierlog.hot.files import FilePool
 from tierlog.hot.recovery import Recovery
 from tierlog.hot.sync import ManualSyncs
@@ -208,7 +208,7 @@ def recovery_comparison(size: Size, scratch: Path, label: str) -> Comparison:
     log, directory, _ = filled_log(path, label, data_bytes)
     log_path, total = log.segments.active.path, log.segments.active.size
     checkpoint = (path / "p" / "partition.checkpoint").read_bytes()
-    end_mark = encode_end(log.log_end)
+    end_mark = encode_end(EndMark(log.log_end, boot_digest(local_env().disk.boot_id())))
     directory.close()
     batch_bytes = len(make_batch(label))
 

@@ -114,7 +114,7 @@ def promised(case: Case, disk: SimDisk, known: Known) -> Known:
         return known
     checkpoint, mark = load_checkpoint(disk, DIRECTORY), load_end(disk, DIRECTORY)
     assert checkpoint is not None
-    recorded = max(int(checkpoint.durable_end), int(mark or 0))
+    recorded = max(int(checkpoint.durable_end), int(mark.durable_end) if mark else 0)
     return replace(known, durable_end=min(known.durable_end, recorded))
 
 

@@ -1,6 +1,8 @@
-"""The end mark: twelve bytes that are right or not believed."""
+"""The end mark: twenty bytes that are right or not believed."""
 
-from tierlog.hot.endmark import encode_end, load_end, store_end
+from crc32c import crc32c
+
+from tierlog.hot.endmark import EndMark, boot_digest, encode_end, load_end, store_end
 from tierlog.sim.disk import SimDisk
 from tierlog.types import Offset
 
@@ -13,14 +15,15 @@ def disk_with_mark() -> SimDisk:
 
 
 def test_it_is_the_end_and_its_crc_big_endian() -> None:
-    assert encode_end(Offset(0)).hex() == "0000000000000000" + "8c28b28a"
-    assert encode_end(Offset(0x0102030405))[:8].hex() == "0000000102030405"
+    mark = EndMark(Offset(0x0102030405), b"boot5678")
+    body = "0000000102030405" + b"boot5678".hex()
+    assert encode_end(mark).hex() == body + f"{crc32c(bytes.fromhex(body)):08x}"
 
 
 def test_the_last_one_stored_is_loaded() -> None:
     disk = disk_with_mark()
     store_end(disk, "/p", Offset(7))
-    assert load_end(disk, "/p") == 7
+    assert load_end(disk, "/p") == (7, boot_digest(disk.boot_id()))
 
 
 def test_a_missing_mark_is_none() -> None:
@@ -30,11 +33,11 @@ def test_a_missing_mark_is_none() -> None:
 
 
 def test_every_flipped_bit_and_every_other_size_is_noticed() -> None:
-    for bit in range(12 * 8):
+    for bit in range(20 * 8):
         disk = disk_with_mark()
         disk.flip_bit("/p/durable.end", bit // 8, bit % 8)
         assert load_end(disk, "/p") is None
-    for size in [*range(12), 13]:
+    for size in [*range(20), 21]:
         disk = disk_with_mark()
         disk.open("/p/durable.end", write=True).truncate(size)
         assert load_end(disk, "/p") is None

@@ -101,10 +101,18 @@ def test_leftovers_that_mean_nothing_are_removed() -> None:
     disk = SimDisk()
     three_batches(disk).close_now()
     disk.kill()
-    for name in ("x.tmp", "00000000000000000000.log.deleted"):
+    leftovers = {
+        "partition.checkpoint.tmp",
+        "00000000000000000005.log.tmp",
+        f"{5:020}-{7:020}.torn.tmp",
+    }
+    foreign = {"x.tmp", "notes.txt", "00000000000000000000.log.bak"}
+    for name in leftovers | foreign:
         disk.open(f"/data/p/{name}", create=True).close()
+    disk.mkdir("/data/p/old.tmp")
     open_log(disk)
-    assert not [name for name in disk.listdir("/data/p") if "tmp" in name or "deleted" in name]
+    assert leftovers.isdisjoint(disk.listdir("/data/p"))
+    assert foreign < set(disk.listdir("/data/p"))
 
 
 def test_without_a_checkpoint_everything_is_read_and_nothing_is_lost() -> None:

@@ -6,8 +6,10 @@ import pytest
 
 from tests.hot.support import batch
 from tierlog.env import File
+from tierlog.hot import resync as resyncing
 from tierlog.hot import scan as scanning
-from tierlog.hot.scan import Misplaced, resync, scan, seen_end, visit_sound, walk
+from tierlog.hot.resync import resync, seen_end, visit_sound
+from tierlog.hot.scan import Misplaced, scan, walk
 from tierlog.records.batch import patch_offset
 from tierlog.records.errors import ChecksumMismatch, TruncatedBatch
 from tierlog.records.header import BatchHeader
@@ -117,7 +119,7 @@ def test_the_way_is_found_again_behind_a_batch_with_a_bad_length() -> None:
 def test_a_header_across_the_border_of_two_pieces_is_not_missed(
     piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanning, "PIECE_BYTES", piece)
+    monkeypatch.setattr(resyncing, "PIECE_BYTES", piece)
     for filler in range(0, 140, 3):
         data = bytes(filler) + placed(12, b"v")
         found = resync(

@@ -12,6 +12,7 @@ the loop and the sync threads.
 
 import fcntl
 import os
+from functools import cache
 from typing import Protocol
 
 from tierlog.env.fallocate import fallocate_keep_size
@@ -91,6 +92,13 @@ class Disk(Protocol):
 CLOSED_FD = 0x7FFFFFFF
 """Stands for a closed file: no process may hold so many, so the kernel answers EBADF. For -1 some
 calls raise ValueError instead, which nobody who minds disk errors would catch."""
+
+
+@cache
+def boot_id() -> str:
+    """Read once: no process outlives its boot."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
 
 
 class LocalFile:
@@ -206,5 +214,4 @@ class LocalDisk:
         return state.f_bavail * state.f_frsize
 
     def boot_id(self) -> str:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
+        return boot_id()

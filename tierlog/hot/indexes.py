@@ -8,7 +8,7 @@ used: the indexes are then built anew from the batches.
 from tierlog.env import Disk, File
 from tierlog.hot import names, smallfile
 from tierlog.hot.index import OffsetIndex
-from tierlog.hot.scan import visit_sound
+from tierlog.hot.resync import visit_sound
 from tierlog.hot.timeindex import TimeIndex
 from tierlog.records.header import BatchHeader
 from tierlog.types import NO_TIMESTAMP, Offset, Position, TimestampMs

@@ -6,7 +6,8 @@ LOG = "log"
 INDEX = "index"
 TIME_INDEX = "timeindex"
 SNAPSHOT = "snapshot"
-DELETED = ".deleted"
+STRAY = ".stray"
+TEMPORARY = ".tmp"
 TORN = "torn"
 DAMAGED = "damaged"
 CHECKPOINT = "partition.checkpoint"
@@ -43,3 +44,13 @@ def parse_aside(name: str, suffix: str) -> tuple[Offset, Offset] | None:
     if not digits.isascii() or not digits.isdigit():
         return None
     return Offset(int(start)), Offset(int(end))
+
+
+def is_leftover(name: str) -> bool:
+    """Whether this is a small file, segment or aside file that was never renamed into place."""
+    stem = name.removesuffix(TEMPORARY)
+    return stem != name and (
+        stem == CHECKPOINT
+        or parse_offset(stem, LOG) is not None
+        or any(parse_aside(stem, kind) is not None for kind in (TORN, DAMAGED))
+    )

@@ -12,7 +12,8 @@ from typing import NoReturn
 from tierlog.hot.errors import DamagedOffsets
 from tierlog.hot.headers import HeaderWalk, unpack_place
 from tierlog.hot.intervals import Intervals
-from tierlog.hot.scan import resync, scan, walk
+from tierlog.hot.resync import resync
+from tierlog.hot.scan import scan, walk
 from tierlog.hot.segment import Segment
 from tierlog.records.batch import HEADER_BYTES, PREFIX_BYTES, parse_header
 from tierlog.records.errors import CorruptBatch, MalformedRecords

@@ -22,14 +22,16 @@ from itertools import pairwise
 from tierlog.env import Disk, File
 from tierlog.hot import names, smallfile
 from tierlog.hot.checkpoint import Checkpoint, load_checkpoint, store_checkpoint
-from tierlog.hot.endmark import load_end, store_end
+from tierlog.hot.endmark import EndMark, boot_digest, load_end, store_end
 from tierlog.hot.epochs import LeaderEpochs
 from tierlog.hot.files import FilePool
+from tierlog.hot.holes import Gap, uncovered
 from tierlog.hot.indexes import write_indexes
 from tierlog.hot.producers import Producers
 from tierlog.hot.replay import drop_snapshots, load_producers
-from tierlog.hot.salvage import remove_segment, rewrite, set_aside, split_off
-from tierlog.hot.scan import Misplaced, Scanned, Visit, resync, scan, seen_end
+from tierlog.hot.resync import resync, seen_end
+from tierlog.hot.salvage import put_away, remove_segment, rewrite, set_aside, split_off
+from tierlog.hot.scan import Scanned, Visit, scan
 from tierlog.hot.segment import Segment, SegmentNumbers, empty_numbers
 from tierlog.hot.settings import LogSettings
 from tierlog.hot.snapshot import encode_snapshot
@@ -40,15 +42,6 @@ from tierlog.types import Offset, Position
 logger = logging.getLogger(__name__)
 
 OFFSET_MAX = Offset(2**63 - 1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
-    """Offsets [start, end) whose bytes are not in the log."""
-
-    start: Offset
-    end: Offset
-    kind: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,6 +89,7 @@ class Recovery:
     now_ms: int
     boot: str = ""
     checkpoint: Checkpoint | None = None
+    mark: EndMark | None = None
     durable_end: Offset | None = None
     """As recorded; None when nobody wrote it down, or the record is damaged."""
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
@@ -109,6 +103,7 @@ class Recovery:
     def run(self) -> Recovered:
         self.boot = self.disk.boot_id()
         self.checkpoint = load_checkpoint(self.disk, self.directory)
+        self.mark = load_end(self.disk, self.directory)
         self.durable_end = self._durable_end()
         bases = self._tidy()
         self.log_start = self._log_start(bases)
@@ -118,6 +113,7 @@ class Recovery:
             self._settle()
         else:
             self._load_producers(self.segments[-1].next_offset)
+            self._sign()
         return Recovered(
             segments=self.segments,
             trusted_from=self.trusted_from,
@@ -129,17 +125,27 @@ class Recovery:
         )
 
     def _durable_end(self) -> Offset | None:
-        mark = load_end(self.disk, self.directory)
-        if self.checkpoint is None or (mark is not None and mark > self.checkpoint.durable_end):
-            return mark
-        return self.checkpoint.durable_end
+        known = [one.durable_end for one in (self.checkpoint, self.mark) if one is not None]
+        return max(known, default=None)
+
+    def _same_boot(self) -> bool:
+        """Whether the page cache is the writer's own. Where nobody wrote it down, perhaps: yes."""
+        if self.mark is not None and self.mark.boot == boot_digest(self.boot):
+            return True
+        if self.mark is None:
+            return self.checkpoint is None or self.checkpoint.boot == self.boot
+        return self.checkpoint is not None and self.checkpoint.boot == self.boot
+
+    def _sign(self) -> None:
+        """From now on writes are this boot's, and a restart must know it, whatever fails."""
+        if self.mark is None or self.mark.boot != boot_digest(self.boot):
+            store_end(self.disk, self.directory, self.segments[-1].next_offset)
 
     def _judge(self, start: Offset, *, at_end: bool, whole: bool) -> str:
-        same_boot = self.checkpoint is not None and self.checkpoint.boot == self.boot
         return judge(
             start=start,
             durable_end=self.durable_end,
-            same_boot=same_boot,
+            same_boot=self._same_boot(),
             at_end=at_end,
             whole=whole,
         )
@@ -150,7 +156,7 @@ class Recovery:
         """Remove leftovers that mean nothing; return the base offsets of the segments."""
         found = self.disk.listdir(self.directory)
         for name in found:
-            if name.endswith((smallfile.TEMPORARY, names.DELETED)):
+            if names.is_leftover(name):
                 self.disk.unlink(f"{self.directory}/{name}")
         offsets = (names.parse_offset(name, names.LOG) for name in found)
         return [offset for offset in offsets if offset is not None]
@@ -163,14 +169,15 @@ class Recovery:
     def _believe(self, bases: list[Offset]) -> list[Offset] | None:
         """Take over what the checkpoint vouches for; return what must be scanned, None if nothing.
 
-        Listed segments are believed up to the first that is missing or shorter than listed; one
-        that is longer is believed up to its listed size.
+        Listed segments are believed up to the first that is missing, shorter than listed or stands
+        behind one that is not listed; one that is longer is believed up to its listed size.
         """
         listed = self._listed(bases)
         present = set(bases)
+        unlisted = present.difference(numbers.base_offset for numbers in listed)
         for numbers in listed:
             size = self._size_of(numbers.base_offset) if numbers.base_offset in present else -1
-            if size < numbers.size:
+            if size < numbers.size or any(base < numbers.base_offset for base in unlisted):
                 break
             self.segments.append(self._segment(numbers))
             if size > numbers.size:
@@ -184,13 +191,25 @@ class Recovery:
         return [base for base in bases if base not in settled]
 
     def _listed(self, bases: list[Offset]) -> list[SegmentNumbers]:
-        """The checkpoint's segments. What lies before them are leftovers of a trim and go now."""
+        """The checkpoint's segments, leftovers of a trim and strays taken out of both lists."""
         listed = list(self.checkpoint.segments) if self.checkpoint else []
         while len(listed) > 1 and listed[0].next_offset <= self.log_start:
             listed.pop(0)
-        while listed and bases and bases[0] < listed[0].base_offset:
+        # Wholly below the log start: the next segment begins there or before.
+        while listed and len(bases) > 1 and bases[1] <= min(self.log_start, listed[0].base_offset):
             remove_segment(self.disk, self.directory, bases.pop(0))
+        for numbers in listed:
+            inside = [one for one in bases if numbers.base_offset < one < numbers.next_offset]
+            for base in inside:
+                self._stray(bases, base)
         return listed
+
+    def _stray(self, bases: list[Offset], base: Offset) -> None:
+        """A segment whose offsets another one holds, and soundly: it is not part of the log."""
+        bases.remove(base)
+        logger.warning("%s: segment %d lies inside another one: set aside", self.directory, base)
+        self.pool.forget(names.segment_path(self.directory, base, names.LOG))
+        put_away(self.disk, self.directory, base)
 
     def _longer(self) -> bool:
         last = self.segments[-1] if self.segments else None
@@ -224,8 +243,7 @@ class Recovery:
             base = bases.pop(0)
             if not self.segments or self.segments[-1].base_offset != base:
                 self.segments.append(self._segment(empty_numbers(base)))
-            ceiling = bases[0] if bases else OFFSET_MAX
-            moved = self._scan_segment(self.segments[-1], ceiling=ceiling)
+            moved = self._scan_segment(self.segments[-1], bases)
             if moved is not None:
                 bases.insert(0, moved)
         self._extend_to_what_was_known()
@@ -237,8 +255,11 @@ class Recovery:
             return self.segments[-1].next_offset
         return bases[0] if bases else self.log_start
 
-    def _scan_segment(self, segment: Segment, *, ceiling: Offset) -> Offset | None:
-        """Scan to the end or to the first bad batch; returns the base of what was split off."""
+    def _scan_segment(self, segment: Segment, later: list[Offset]) -> Offset | None:
+        """Scan to the end or to the first bad batch; returns the base of what was split off.
+
+        Of the `later` segments, those whose offsets were found here are taken out.
+        """
         file = segment.file()
         size = Position(file.size())
         self.trusted_from[segment.base_offset] = segment.size
@@ -249,12 +270,17 @@ class Recovery:
             end=size,
             expected=segment.next_offset,
             contiguous=self.settings.contiguous,
-            visit=self._visitor(segment, ceiling),
+            visit=self._visitor(segment),
         )
         segment.grow(state.position, state.next_offset)
-        return None if state.fault is None else self._take_out(file, state, size, ceiling)
+        while later and later[0] < state.next_offset:
+            self._stray(later, later[0])
+        if state.fault is None:
+            return None
+        ceiling = next((base for base in later if self._size_of(base)), OFFSET_MAX)
+        return self._take_out(segment.file(), state, size, ceiling)
 
-    def _visitor(self, segment: Segment, ceiling: Offset) -> Visit:
+    def _visitor(self, segment: Segment) -> Visit:
         """What a scan does with each batch. One flat function: it runs millions of times."""
         note = segment.indexes().note
         epochs, producers, now_ms = self.epochs, self.producers, self.now_ms
@@ -263,8 +289,6 @@ class Recovery:
             base_offset, length, leader_epoch, _, _, _, delta, _, timestamp, producer_id, *_ = (
                 header
             )
-            if base_offset >= ceiling:
-                raise Misplaced("the next segment has this batch", position=position)
             note(position, length + PREFIX_BYTES, Offset(base_offset + delta), timestamp)
             if leader_epoch > epochs.latest:
                 epochs.note(leader_epoch, base_offset)
@@ -322,40 +346,37 @@ class Recovery:
 
     def _name_holes(self) -> None:
         """Ranges between segments that nobody has accounted for yet get a name, and a file."""
-        accounted = set(self._asides()) | {gap.start for gap in self.gaps} | self._listed_holes()
+        accounted = [*self._asides(), *self._listed_holes()]
+        accounted += [(gap.start, gap.end) for gap in self.gaps]
         end = self.log_start
         for segment in self.segments:
-            if segment.base_offset > end and end not in accounted:
-                kind = self._judge(end, at_end=False, whole=False)
-                gap = Gap(start=end, end=segment.base_offset, kind=kind)
-                self._report(gap, "the bytes are missing")
-                name = names.aside_name(gap.start, gap.end, kind)
+            for start, stop in uncovered(end, segment.base_offset, accounted):
+                kind = self._judge(start, at_end=False, whole=False)
+                self._report(Gap(start=start, end=stop, kind=kind), "the bytes are missing")
+                name = names.aside_name(start, stop, kind)
                 smallfile.replace(self.disk, self.directory, name, b"")
             end = max(end, segment.next_offset)
 
-    def _asides(self) -> list[Offset]:
+    def _asides(self) -> list[tuple[Offset, Offset]]:
         found = self.disk.listdir(self.directory)
         ranges = (
             names.parse_aside(name, kind) for name in found for kind in (names.TORN, names.DAMAGED)
         )
-        return [span[0] for span in ranges if span is not None]
+        return [span for span in ranges if span is not None]
 
-    def _listed_holes(self) -> set[Offset]:
+    def _listed_holes(self) -> list[tuple[Offset, Offset]]:
         """Where the checkpoint itself has a hole: an earlier recovery accounted for it."""
-        if self.checkpoint is None:
-            return set()
-        listed = self.checkpoint.segments
-        return {
-            one.next_offset
+        listed = self.checkpoint.segments if self.checkpoint else ()
+        return [
+            (one.next_offset, other.base_offset)
             for one, other in pairwise(listed)
             if other.base_offset > one.next_offset
-        }
+        ]
 
     # Making it durable
 
     def _make_durable(self, segment: Segment) -> None:
-        rebooted = self.checkpoint is not None and self.checkpoint.boot != self.boot
-        if not rebooted:
+        if self._same_boot():
             rewrite(segment.file(), start=self._unsynced_from(segment), end=segment.size)
         segment.file().fdatasync()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from tierlog.env import Disk
 from tierlog.hot import names, smallfile
 from tierlog.hot.producers import Producers
-from tierlog.hot.scan import visit_sound
+from tierlog.hot.resync import visit_sound
 from tierlog.hot.segment import Segment
 from tierlog.hot.snapshot import decode_snapshot
 from tierlog.records.header import BatchHeader

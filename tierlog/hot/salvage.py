@@ -5,7 +5,7 @@ from is cut.
 """
 
 from tierlog.env import Disk, File
-from tierlog.hot import names, smallfile
+from tierlog.hot import names
 from tierlog.types import Offset, Position
 
 PIECE_BYTES = 4 << 20
@@ -48,8 +48,8 @@ def set_aside(
 ) -> None:
     """Keep bytes that are about to be cut, under `name` beside the log."""
     path = f"{directory}/{name}"
-    copy_range(disk, source, start=start, end=end, path=path + smallfile.TEMPORARY)
-    disk.rename(path + smallfile.TEMPORARY, path)
+    copy_range(disk, source, start=start, end=end, path=path + names.TEMPORARY)
+    disk.rename(path + names.TEMPORARY, path)
     disk.sync_dir(directory)
 
 
@@ -58,8 +58,8 @@ def split_off(
 ) -> None:
     """Give the sound batches from `start` on a segment of their own."""
     path = names.segment_path(directory, base, names.LOG)
-    copy_range(disk, source, start=start, end=end, path=path + smallfile.TEMPORARY)
-    disk.rename(path + smallfile.TEMPORARY, path)
+    copy_range(disk, source, start=start, end=end, path=path + names.TEMPORARY)
+    disk.rename(path + names.TEMPORARY, path)
     disk.sync_dir(directory)
 
 
@@ -75,3 +75,11 @@ def remove_segment(disk: Disk, directory: str, base: Offset) -> None:
         path = names.segment_path(directory, base, suffix)
         if disk.exists(path):
             disk.unlink(path)
+
+
+def put_away(disk: Disk, directory: str, base: Offset) -> None:
+    """Take a segment out of the log without losing it: its `.log` gets a name that nobody reads."""
+    path = names.segment_path(directory, base, names.LOG)
+    if disk.size(path):
+        disk.rename(path, path + names.STRAY)
+    remove_segment(disk, directory, base)

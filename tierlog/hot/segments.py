@@ -15,6 +15,7 @@ from tierlog.records.errors import MalformedRecords
 from tierlog.records.timestamps import first_record_at_or_after
 from tierlog.types import Bytes, Offset, Position, TimestampMs
 
+OFFSET_MAX = Offset(2**63 - 1)
 INDEXES_LOADED_MAX = 16
 """Sealed segments whose indexes stay in memory: at 128 MiB and 4 KiB a quarter MiB each."""
 
@@ -70,16 +71,18 @@ class SegmentList:
             reader = self._readers[number]
             # A recovery may leave an empty segment behind: it holds no offset at all.
             if max(offset, reader.segment.base_offset) < reader.segment.next_offset:
-                if offset < reader.segment.base_offset:
-                    self._refuse_damage(offset)
+                self._refuse_damage(offset, reader.segment.base_offset)
                 return reader
             number += 1
-        self._refuse_damage(offset)
+        self._refuse_damage(offset, OFFSET_MAX)
         return None
 
-    def _refuse_damage(self, offset: Offset) -> None:
-        for start, end in self.damage:
-            if start <= offset < end:
+    def _refuse_damage(self, offset: Offset, until: Offset) -> None:
+        """A reader does not pass over damage in silence on its way from one offset to another."""
+        if offset >= until:
+            return
+        for start, end in sorted(self.damage):
+            if start < until and offset < end:
                 raise DamagedOffsets(
                     start, end, where=self._path, reason="recovery could not read them"
                 )

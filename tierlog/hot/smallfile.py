@@ -9,9 +9,8 @@ from contextlib import suppress
 from os.path import dirname
 
 from tierlog.env import Disk
+from tierlog.hot import names
 from tierlog.types import Bytes
-
-TEMPORARY = ".tmp"
 
 
 def write_all(disk: Disk, path: str, data: Bytes) -> None:
@@ -31,8 +30,8 @@ def write_all(disk: Disk, path: str, data: Bytes) -> None:
 def replace(disk: Disk, directory: str, name: str, data: Bytes) -> None:
     """Durably replace the file `name` in `directory`."""
     path = f"{directory}/{name}"
-    write_all(disk, path + TEMPORARY, data)
-    disk.rename(path + TEMPORARY, path)
+    write_all(disk, path + names.TEMPORARY, data)
+    disk.rename(path + names.TEMPORARY, path)
     disk.sync_dir(directory)
 
 
