@@ -40,7 +40,8 @@ async def produce(path: str) -> None:
         while True:
             data = batch(value_of(log.log_end))
             header = validate_produced(memoryview(data), 1 << 20)
-            placed = log.append(data, header, leader_epoch=LeaderEpoch(1), now_ms=int(time.time()))
+            now_ms = time.time_ns() // 1_000_000
+            placed = log.append(data, header, leader_epoch=LeaderEpoch(1), now_ms=now_ms)
             await log.wait_visible(log.log_end)
             sys.stdout.write(f"{placed.base_offset}\n")
             sys.stdout.flush()

@@ -52,7 +52,7 @@ def test_a_pinned_file_survives_the_rush_and_joins_it_when_it_is_let_go(disk: Si
     for number in range(1, 9):
         pool.get(f"/{number}")
     assert is_open(pinned)
-    assert len(pool) == 3
+    assert len(pool) == 2
     pool.unpin("/0")
     assert len(pool) == 2
     assert is_open(pinned)
@@ -93,3 +93,11 @@ def test_unpinning_what_is_not_pinned_changes_nothing(disk: SimDisk) -> None:
     pool = FilePool(disk, open_max=2)
     pool.unpin("/0")
     assert len(pool) == 0
+
+
+def test_pinned_files_beyond_the_limit_leave_room_for_the_one_in_use(disk: SimDisk) -> None:
+    pool = FilePool(disk, open_max=2)
+    pinned = [pool.pin(f"/{number}") for number in range(4)]
+    used = pool.get("/5")
+    assert all(is_open(file) for file in [*pinned, used])
+    assert len(pool) == 5

@@ -19,11 +19,19 @@ from tests.hot.support import (
 )
 from tierlog.hot import Log, LogDirectory, LogSettings
 from tierlog.hot.checkpoint import load_checkpoint
-from tierlog.hot.errors import DirectoryInUse, DiskFull, LogBroken, LogClosed, OffsetOutOfRange
+from tierlog.hot.errors import (
+    AlreadyOpen,
+    DirectoryInUse,
+    DiskFull,
+    LogBroken,
+    LogClosed,
+    OffsetOutOfRange,
+)
+from tierlog.hot.store import RESERVE_STEP_MIN
 from tierlog.hot.sync import ManualSyncs
 from tierlog.sim.disk import SimDisk
 from tierlog.sim.file import SimFile
-from tierlog.types import Offset
+from tierlog.types import Offset, TimestampMs
 
 LAZY = LogSettings(segment_bytes=4096, flush_messages=1000)
 
@@ -278,6 +286,30 @@ def test_a_second_process_is_refused() -> None:
     LogDirectory(env_on(disk), "/data", syncs=ManualSyncs())
 
 
+def test_a_partition_that_is_open_is_not_opened_again() -> None:
+    disk = SimDisk()
+    log, syncs = open_log(disk)
+    append_values(log, b"x")
+    before = disk.op_count
+    for name in ("p", "./p", "p/"):
+        with pytest.raises(AlreadyOpen, match="open already"):
+            Log(log._directory, name, SMALL)
+    assert disk.op_count == before
+    syncs.run_all()
+    log.close_now()
+    assert read_values(Log(log._directory, "p", SMALL)) == {0: b"x"}
+
+
+def test_a_partition_that_could_not_be_opened_may_be_tried_again() -> None:
+    log, _ = open_log(SimDisk())
+    with (
+        patch.object(SimDisk, "open", side_effect=OSError(errno.EIO, "I/O error")),
+        pytest.raises(OSError, match="I/O error"),
+    ):
+        Log(log._directory, "q", SMALL)
+    assert Log(log._directory, "q", SMALL).log_end == 0
+
+
 def test_closing_twice_is_closing_once() -> None:
     disk = SimDisk()
     log, syncs = open_log(disk)
@@ -300,6 +332,55 @@ def test_a_closed_log_refuses_everything_that_writes() -> None:
         log.trim(Offset(1))
     with pytest.raises(LogClosed):
         log.truncate(Offset(0))
+
+
+def test_a_trim_past_a_segment_that_waits_for_its_sync_is_done_when_the_log_is_closed() -> None:
+    disk = SimDisk()
+    log, _ = open_log(disk, LAZY)
+    append_values(log, b"x")
+    log.roll()
+    log.trim(Offset(1))
+    log.close_now()
+    assert not disk.exists("/data/p/00000000000000000000.log")
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_closed_log_gives_back_the_blocks_it_reserved(synced: bool) -> None:
+    disk = SimDisk()
+    log, syncs = open_log(disk, LogSettings())
+    append_values(log, b"x")
+    if synced:
+        syncs.run_all()
+        log._directory.pool.forget(log.segments.active.path)
+    assert disk.used > RESERVE_STEP_MIN
+    log.close_now()
+    assert disk.used < RESERVE_STEP_MIN
+    disk.kill()
+    log, _ = open_log(disk)
+    assert (log.scanned_bytes, read_values(log)) == (0, {0: b"x"})
+
+
+def test_a_closed_log_is_not_read() -> None:
+    log, _ = open_log(SimDisk())
+    append_values(log, b"x")
+    log.close_now()
+    with pytest.raises(LogClosed):
+        log.read(Offset(0), bytes_max=10)
+    with pytest.raises(LogClosed):
+        log.find_by_time(TimestampMs(0))
+    with pytest.raises(LogClosed):
+        log.latest_by_time()
+    assert len(log._directory.pool) == 0
+
+
+def test_a_log_in_a_closed_directory_is_not_read() -> None:
+    log, syncs = open_log(SimDisk())
+    append_values(log, b"x")
+    syncs.run_all()
+    log._directory.close()
+    with pytest.raises(LogClosed, match="directory is closed"):
+        log.read(Offset(0), bytes_max=10)
+    assert len(log._directory.pool) == 0
 
 
 def test_a_close_that_cannot_sync_latches() -> None:

@@ -1,6 +1,7 @@
 """The `.log` file of a segment: whole appends, reserved space, short writes."""
 
 import errno
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,21 @@ class Claims:
         self.asked.append(size)
         if size > self.free:
             raise DiskFull("full")
+
+
+class OnePool:
+    """Has one file, and knows whether it is pinned."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+        self.is_pinned = False
+
+    def pin(self, path: str, *, create: bool = False) -> File:
+        self.is_pinned = True
+        return self.file  # type: ignore[no-any-return]
+
+    def unpin(self, path: str) -> None:
+        self.is_pinned = False
 
 
 class Moody:
@@ -57,7 +73,7 @@ def moody(step: int, fault: int | None = None, after: int = 0) -> Moody:
 
 def store_on(file: object, *, size_max: int = 128 * MIB, claims: Claims | None = None) -> Store:
     space = claims or Claims()
-    return Store(file, size=Position(0), size_max=size_max, space=space)  # type: ignore[arg-type]
+    return Store(OnePool(file), "/log", size=Position(0), size_max=size_max, space=space)
 
 
 def test_short_writes_are_finished() -> None:
@@ -118,14 +134,33 @@ def test_a_refused_claim_writes_nothing_and_is_asked_again() -> None:
     for _ in range(2):
         with pytest.raises(DiskFull):
             store.append(b"x" * 30, 30)
-    assert len(claims.asked) == 2
+    assert claims.asked[1::2] == [30, 30]
     assert file.reserved == []
     claims.free = 1 << 40
     assert store.append(b"x" * 30, 30) == 0
 
 
-def test_a_disk_that_cannot_reserve_is_full_before_anything_is_written() -> None:
+def test_a_batch_that_fits_is_taken_when_a_whole_step_does_not() -> None:
+    claims = Claims(free=100)
+    file = moody(step=100)
+    store = store_on(file, claims=claims)
+    assert store.append(b"x" * 30, 30) == 0
+    assert store.append(b"y" * 30, 30) == 30
+    assert file.reserved == [30, 60]
+    claims.free = 20
+    with pytest.raises(DiskFull):
+        store.append(b"z" * 30, 30)
+    assert store.size == 60
+
+
+def test_a_disk_that_can_reserve_no_whole_step_reserves_the_batch() -> None:
     disk = SimDisk(capacity=8192)
+    store = store_on(disk.open("/log", create=True))
+    assert store.append(b"x" * 30, 30) == 0
+
+
+def test_a_disk_that_cannot_reserve_is_full_before_anything_is_written() -> None:
+    disk = SimDisk(capacity=20)
     store = store_on(disk.open("/log", create=True))
     with pytest.raises(DiskFull):
         store.append(b"x" * 30, 30)

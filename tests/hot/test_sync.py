@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -10,8 +11,9 @@ from tests.hot.support import SMALL, append, append_values, batch, env_on, open_
 from tierlog.env import LocalTasks, SystemRng, local_env
 from tierlog.env.env import Env
 from tierlog.hot import Log, LogDirectory, LogSettings
+from tierlog.hot.checkpoint import load_checkpoint
 from tierlog.hot.errors import LogBroken, LogClosed
-from tierlog.hot.sync import Job, SyncScheduler
+from tierlog.hot.sync import Job, JobUnfinished, SyncScheduler
 from tierlog.sim.disk import SimDisk
 from tierlog.types import Offset
 
@@ -35,7 +37,7 @@ class HeldTasks(LocalTasks):
         call, future = self.held.pop(0)
         try:
             call()  # type: ignore[operator]
-        except OSError as fault:
+        except (OSError, JobUnfinished) as fault:
             future.set_exception(fault)
         else:
             future.set_result(None)
@@ -45,7 +47,7 @@ class CountedLog:
     """Counts its jobs."""
 
     def __init__(self) -> None:
-        self.begun = self.ended = 0
+        self.begun = self.ended = self.put_off = 0
 
     def begin_sync(self) -> Job:
         self.begun += 1
@@ -53,6 +55,9 @@ class CountedLog:
 
     def end_sync(self, job: Job) -> None:
         self.ended += 1
+
+    def put_off_sync(self, job: Job, unfinished: JobUnfinished) -> None:
+        self.put_off += 1
 
 
 class CountedJob:
@@ -148,6 +153,27 @@ async def test_after_a_failed_job_no_other_begins(tasks: HeldTasks) -> None:
     assert told == [syncs.broken]
 
 
+async def test_a_job_that_cannot_start_latches(tasks: HeldTasks) -> None:
+    told: list[LogBroken] = []
+    syncs, log = SyncScheduler(tasks), CountedLog()
+    syncs.on_broken = told.append
+    syncs.request(log)
+    with patch.object(tasks, "in_thread", side_effect=RuntimeError("shut down")):
+        await turns()
+    assert told == [syncs.broken]
+    assert "shut down" in str(syncs.broken)
+    assert syncs.is_idle(log)
+
+
+async def test_a_log_that_cannot_capture_a_job_latches(tasks: HeldTasks) -> None:
+    syncs, log = SyncScheduler(tasks), CountedLog()
+    syncs.request(log)
+    with patch.object(log, "begin_sync", side_effect=ValueError("no snapshot")):
+        await turns()
+    assert syncs.broken is not None
+    assert syncs.is_idle(log)
+
+
 async def test_a_forgotten_log_is_not_synced(tasks: HeldTasks) -> None:
     syncs, log = SyncScheduler(tasks), CountedLog()
     syncs.request(log)
@@ -195,6 +221,47 @@ async def test_whoever_waits_for_a_duplicate_waits_no_longer_than_for_its_origin
     assert not later.done()
     tasks.let_go()
     await later
+
+
+async def test_a_long_poll_waits_for_what_is_not_appended_yet(tasks: HeldTasks) -> None:
+    log = log_with(tasks, SimDisk())
+    poll, beyond = log.wait_visible(Offset(2)), log.wait_visible(Offset(3))
+    append_values(log, b"x")
+    await turns()
+    tasks.let_go()
+    await turns()
+    append_values(log, b"y")
+    assert not poll.done()
+    await turns()
+    tasks.let_go()
+    await poll
+    assert not beyond.done()
+    closing = asyncio.ensure_future(log.close())
+    await turns()
+    tasks.let_go()
+    await closing
+    with pytest.raises(LogClosed):
+        await beyond
+
+
+async def test_a_long_poll_on_a_log_that_shows_at_once_is_woken_by_the_append(
+    tasks: HeldTasks,
+) -> None:
+    log = log_with(tasks, SimDisk(), LogSettings(flush_messages=100))
+    poll = log.wait_visible(Offset(2))
+    append_values(log, b"x")
+    assert not poll.done()
+    append_values(log, b"y")
+    assert poll.done()
+    assert len(tasks.held) == 0
+
+
+async def test_waiters_who_gave_up_are_not_kept(tasks: HeldTasks) -> None:
+    log = log_with(tasks, SimDisk())
+    append_values(log, b"x")
+    for _ in range(1000):
+        log.wait_visible(Offset(1)).cancel()
+    assert len(log._waiters) < 100
 
 
 async def test_a_cancelled_waiter_does_no_harm(tasks: HeldTasks) -> None:
@@ -249,6 +316,16 @@ async def test_a_broken_log_does_not_pin_the_page_caches_lie(tasks: HeldTasks) -
     assert disk.op_count == before
 
 
+async def test_waiters_and_close_fail_when_the_threads_are_gone(tasks: HeldTasks) -> None:
+    log = log_with(tasks, SimDisk())
+    append_values(log, b"x")
+    waiter = log.wait_visible(Offset(1))
+    with patch.object(tasks, "in_thread", side_effect=RuntimeError("shut down")):
+        with pytest.raises(LogBroken):
+            await asyncio.wait_for(waiter, 10)
+        await asyncio.wait_for(log.close(), 10)
+
+
 async def test_settling_waits_for_trims_too(tasks: HeldTasks) -> None:
     disk = SimDisk()
     log = log_with(tasks, disk)
@@ -267,7 +344,7 @@ async def test_settling_waits_for_trims_too(tasks: HeldTasks) -> None:
     assert not disk.exists("/data/p/00000000000000000000.log")
 
 
-async def test_closing_waits_for_the_job_under_way_and_fails_who_still_waits(
+async def test_closing_waits_for_the_job_under_way_and_wakes_who_still_waits(
     tasks: HeldTasks,
 ) -> None:
     disk = SimDisk()
@@ -280,20 +357,66 @@ async def test_closing_waits_for_the_job_under_way_and_fails_who_still_waits(
     again = asyncio.ensure_future(log.close())
     await turns()
     with pytest.raises(LogClosed):
-        await waiter
+        append_values(log, b"z")
     with pytest.raises(LogClosed):
         await log.settle()
+    assert not waiter.done()
     assert not closing.done()
     while not closing.done():
         tasks.let_go()
         await turns()
     await closing
     await again
+    await waiter
     assert tasks.most == 1
     log._directory.close()
     disk.kill()
     log, _ = open_log(disk)
     assert (log.scanned_bytes, read_values(log)) == (0, {0: b"x", 1: b"y"})
+
+
+async def test_a_close_that_was_cancelled_is_finished_by_the_next(tasks: HeldTasks) -> None:
+    disk = SimDisk()
+    log = log_with(tasks, disk)
+    append_values(log, b"x")
+    closing = asyncio.ensure_future(log.close())
+    await turns()
+    closing.cancel()
+    await turns()
+    again = asyncio.ensure_future(log.close())
+    await turns()
+    assert len(tasks.held) == 1
+    while not again.done():
+        tasks.let_go()
+        await turns()
+    await again
+    assert tasks.most == 1
+    assert len(log._directory.pool) == 0
+    log._directory.close()
+    disk.kill()
+    log, _ = open_log(disk)
+    assert (log.scanned_bytes, read_values(log)) == (0, {0: b"x"})
+
+
+async def test_a_trim_that_waits_for_a_roll_is_done_when_the_log_is_closed(
+    tasks: HeldTasks,
+) -> None:
+    disk = SimDisk()
+    log = log_with(tasks, disk, LogSettings(flush_messages=100))
+    append_values(log, b"x")
+    log.roll()
+    await turns()
+    log.trim(Offset(1))
+    closing = asyncio.ensure_future(log.close())
+    await turns()
+    while not closing.done():
+        tasks.let_go()
+        await turns()
+    await closing
+    assert not disk.exists("/data/p/00000000000000000000.log")
+    checkpoint = load_checkpoint(disk, "/data/p")
+    assert checkpoint is not None
+    assert (checkpoint.clean, len(checkpoint.segments)) == (True, 1)
 
 
 async def test_a_directory_that_breaks_while_a_log_closes_fails_the_close(tasks: HeldTasks) -> None:
@@ -319,6 +442,16 @@ async def test_a_last_job_that_fails_fails_the_close(tasks: HeldTasks) -> None:
     tasks.let_go()
     with pytest.raises(LogBroken):
         await closing
+    assert log._directory.broken is not None
+
+
+async def test_a_last_job_that_cannot_start_fails_the_close(tasks: HeldTasks) -> None:
+    log = log_with(tasks, SimDisk())
+    with (
+        patch.object(tasks, "in_thread", side_effect=RuntimeError("shut down")),
+        pytest.raises(LogBroken, match="shut down"),
+    ):
+        await log.close()
     assert log._directory.broken is not None
 
 

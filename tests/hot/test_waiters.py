@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierlog.hot.waiters import Waiters
+from tierlog.hot.waiters import SWEEP_MIN, Waiters
 from tierlog.types import Offset
 
 
@@ -23,6 +23,21 @@ def test_exactly_those_are_woken_whose_end_is_reached(ends: list[int], reached: 
         assert len(waiters) == sum(end > reached for end in ends)
     finally:
         loop.close()
+
+
+async def test_those_who_gave_up_are_swept_out() -> None:
+    waiters = Waiters()
+    loop = asyncio.get_running_loop()
+    stays = [loop.create_future() for _ in range(50)]
+    for number, future in enumerate(stays):
+        waiters.add(Offset(number), future)
+    for number in range(2000):
+        gone = loop.create_future()
+        waiters.add(Offset(number % 60), gone)
+        gone.cancel()
+    assert len(waiters) <= 2 * len(stays) + SWEEP_MIN
+    waiters.wake(Offset(25))
+    assert [future.done() for future in stays] == [number <= 25 for number in range(50)]
 
 
 async def test_the_rest_hears_why_and_who_gave_up_is_left_alone() -> None:

@@ -1,14 +1,16 @@
 """A log directory: one disk that many partitions share.
 
-Holds the lock (a second process is refused), the open files, the reserve of free space and the sync
-scheduler with its broken latch. A partition's directory is `{topic uuid}-{partition}` below it.
+Holds the lock (a second process is refused), the open logs and files, the reserve of free space and
+the sync scheduler with its broken latch. A partition's directory is `{topic uuid}-{partition}`
+below it.
 """
 
 from collections.abc import Callable
+from os.path import normpath
 from typing import Protocol
 
 from tierlog.env import Disk, Env
-from tierlog.hot.errors import DirectoryInUse, DiskFull, LogBroken
+from tierlog.hot.errors import AlreadyOpen, DirectoryInUse, DiskFull, LogBroken
 from tierlog.hot.files import FilePool
 from tierlog.hot.smallfile import make_directory
 from tierlog.hot.sync import Syncable, Syncs, SyncScheduler
@@ -22,6 +24,8 @@ FILES_MAX = 1024
 
 class Failing(Syncable, Protocol):
     """A log, as the directory sees it."""
+
+    path: str
 
     def fail(self, broken: LogBroken) -> None: ...
 
@@ -48,7 +52,7 @@ class LogDirectory:
                 f"{path} is in use by another process; stop it, or name another directory"
             ) from held
         self.pool = FilePool(env.disk, open_max=files_max)
-        self._logs: dict[Failing, None] = {}
+        self._logs: dict[str, Failing] = {}
         self._on_broken = on_broken
         self.syncs: Syncs = syncs or SyncScheduler(env.tasks)
         self.syncs.on_broken = self._fail
@@ -71,14 +75,18 @@ class LogDirectory:
             )
 
     def attach(self, log: Failing) -> None:
-        self._logs[log] = None
+        """Take the log in, before it touches a file: one log a partition."""
+        if normpath(log.path) in self._logs:
+            raise AlreadyOpen(f"{log.path} is open already; close it before it is opened again")
+        self._logs[normpath(log.path)] = log
 
     def detach(self, log: Failing) -> None:
-        self._logs.pop(log, None)
+        if self._logs.get(normpath(log.path)) is log:
+            del self._logs[normpath(log.path)]
         self.syncs.forget(log)
 
     def _fail(self, broken: LogBroken) -> None:
-        for log in list(self._logs):
+        for log in list(self._logs.values()):
             log.fail(broken)
         self._on_broken(broken)
 

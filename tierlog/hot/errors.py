@@ -26,14 +26,36 @@ class DiskFull(LogError):
     kind: ClassVar[Kind] = Kind.UNAVAILABLE
 
 
+class TooManyFiles(LogError):
+    """The process may not open another file. Nothing was written; it may be tried again."""
+
+    kind: ClassVar[Kind] = Kind.UNAVAILABLE
+
+
 class LogClosed(LogError):
     """The log was closed. Its owner is shutting down or gave the partition away."""
 
     kind: ClassVar[Kind] = Kind.UNAVAILABLE
 
 
+class ReadFailed(LogError):
+    """The disk did not give back what a reader asked for. Other reads may work."""
+
+    kind: ClassVar[Kind] = Kind.UNAVAILABLE
+
+    def __init__(self, path: str, fault: OSError) -> None:
+        super().__init__(f"reading {path} failed: {fault}")
+        self.path = path
+
+
 class DirectoryInUse(LogError):
     """Another process holds the lock of this log directory."""
+
+    kind: ClassVar[Kind] = Kind.FENCED
+
+
+class AlreadyOpen(LogError):
+    """This process has the partition open already; two writers would overwrite each other."""
 
     kind: ClassVar[Kind] = Kind.FENCED
 

@@ -7,19 +7,30 @@ Captured on the loop, run in a thread, touching only what it captured:
 3. the directory, when names were created;
 4. the checkpoint, which vouches for all of the above;
 5. removal of what the checkpoint no longer lists.
+
+When a small file does not fit on the disk, or cannot be opened because the process has too many
+open, the job is unfinished (`JobUnfinished`), not failed: the batches are durable, if their names
+are. The files are written anew by the next job of the log. An fdatasync of a `.log` file that
+fails is a failure, ENOSPC included: nobody knows which pages were dropped.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tierlog.env import Disk, File
 from tierlog.hot import names, smallfile
+from tierlog.hot.aside import drop_asides
 from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
 from tierlog.hot.endmark import store_end
+from tierlog.hot.errors import LogError
+from tierlog.hot.files import refused_file
 from tierlog.hot.indexes import write_indexes
 from tierlog.hot.replay import snapshot_offsets
 from tierlog.hot.salvage import remove_segment
 from tierlog.hot.segment import Segment
+from tierlog.hot.store import refused
+from tierlog.hot.sync import JobUnfinished
 from tierlog.types import Offset, Position
 
 
@@ -34,6 +45,29 @@ class Pending:
     names_changed: bool = False
     checkpoint_due: bool = False
 
+    def followed_by(self, other: "Pending") -> "Pending":
+        """Both, for one job."""
+        return Pending(
+            sealed=self.sealed + other.sealed,
+            snapshots=self.snapshots + other.snapshots,
+            removals=self.removals + other.removals,
+            settlers=self.settlers + other.settlers,
+            names_changed=self.names_changed or other.names_changed,
+            checkpoint_due=self.checkpoint_due or other.checkpoint_due,
+        )
+
+
+def attempt(step: Callable[[], None]) -> LogError | None:
+    """Run a step; what kept it from being done, if it may be done again."""
+    try:
+        step()
+    except OSError as fault:
+        known = refused(fault)
+        if isinstance(known, LogError):
+            return known
+        raise
+    return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncJob:
@@ -42,8 +76,8 @@ class SyncJob:
     end: Offset
     """Log end when the job was captured: what is durable when it is done."""
     files: tuple[File, ...]
-    sealed_sizes: tuple[tuple[File, Position], ...]
-    """Sealed files give back the blocks that were reserved beyond their end."""
+    sizes: tuple[tuple[File, Position], ...]
+    """Files that take no more appends give back the blocks reserved beyond their end."""
     indexes: tuple[tuple[Offset, tuple[bytes, bytes]], ...]
     snapshots: tuple[tuple[Offset, bytes], ...]
     names_changed: bool
@@ -51,18 +85,38 @@ class SyncJob:
     removals: tuple[Offset, ...]
 
     def run(self) -> None:
-        for file, size in self.sealed_sizes:
+        for file, size in self.sizes:
             file.truncate(size)
         for file in self.files:
             file.fdatasync()
+        missing = attempt(self._write_beside)
+        self._sync_names()
+        missing = missing or attempt(self._mark_end) or attempt(self._vouch)
+        if missing is not None:
+            raise JobUnfinished(missing, is_durable=True)
+
+    def _write_beside(self) -> None:
         for base_offset, content in self.indexes:
             write_indexes(self.disk, self.directory, base_offset, content)
         for offset, data in self.snapshots:
             path = names.segment_path(self.directory, offset, names.SNAPSHOT)
             smallfile.write_all(self.disk, path, data)
-        if self.names_changed or self.indexes or self.snapshots:
+
+    def _sync_names(self) -> None:
+        if not (self.names_changed or self.indexes or self.snapshots):
+            return
+        try:
             self.disk.sync_dir(self.directory)
+        except OSError as fault:
+            known = refused_file(fault)
+            if not isinstance(known, LogError):
+                raise
+            raise JobUnfinished(known, is_durable=not self.names_changed) from fault
+
+    def _mark_end(self) -> None:
         store_end(self.disk, self.directory, self.end)
+
+    def _vouch(self) -> None:
         if self.checkpoint is not None:
             store_checkpoint(self.disk, self.directory, self.checkpoint)
             self._remove_unlisted(self.checkpoint)
@@ -70,6 +124,7 @@ class SyncJob:
     def _remove_unlisted(self, checkpoint: Checkpoint) -> None:
         for base_offset in self.removals:
             remove_segment(self.disk, self.directory, base_offset)
+        drop_asides(self.disk, self.directory, lambda _, end: end <= checkpoint.log_start)
         wanted = {numbers.base_offset for numbers in checkpoint.segments} | {self.end}
         for offset in snapshot_offsets(self.disk, self.directory):
             if offset not in wanted and offset < self.end:

@@ -16,10 +16,13 @@ import asyncio
 from dataclasses import replace
 from typing import NamedTuple
 
+from tierlog.env import File
+from tierlog.hot.aside import drop_asides
 from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
 from tierlog.hot.directory import LogDirectory
 from tierlog.hot.endmark import store_end
-from tierlog.hot.errors import LogBroken, LogClosed, LogError, OffsetOutOfRange
+from tierlog.hot.epochs import LeaderEpochs
+from tierlog.hot.errors import LogBroken, LogClosed, LogError, OffsetOutOfRange, ReadFailed
 from tierlog.hot.job import Pending, SyncJob
 from tierlog.hot.producers import ProducedBatch
 from tierlog.hot.recovery import Recovery
@@ -31,7 +34,7 @@ from tierlog.hot.settings import LogSettings
 from tierlog.hot.smallfile import make_directory
 from tierlog.hot.snapshot import encode_snapshot
 from tierlog.hot.store import refused
-from tierlog.hot.sync import Job
+from tierlog.hot.sync import Job, JobUnfinished
 from tierlog.hot.waiters import Waiters, reject, resolve
 from tierlog.records.batch import patch_log_append_time, patch_offset
 from tierlog.records.header import BatchHeader
@@ -64,6 +67,7 @@ class Log:
         self.settings = settings
         self._stamps = settings.log_append_time
         self._flush_messages = settings.flush_messages
+        self._shows_at_once = settings.flush_messages != 1
         self._checkpoint_bytes = settings.checkpoint_bytes
         self._directory = directory
         self._disk = directory.disk
@@ -71,12 +75,18 @@ class Log:
         self._waiters = Waiters()
         self._jobs: list[Pending] = []
         self._refusal: str | None = None
-        self._closed = False
+        self._closing = False
+        self._closed_clean = False
+        self._ended = False
         if directory.broken is not None:
             raise directory.broken
-        make_directory(self._disk, self.path)
-        self._open(start)
         directory.attach(self)
+        try:
+            make_directory(self._disk, self.path)
+            self._open(start)
+        except BaseException as fault:
+            directory.detach(self)
+            raise (refused(fault) if isinstance(fault, OSError) else fault) from fault
 
     def _open(self, start: Offset) -> None:
         """Recover what is on the disk and begin from there."""
@@ -99,7 +109,7 @@ class Log:
             trusted = recovered.trusted_from.get(segment.base_offset, segment.size)
             self.segments.add(segment, trusted_from=trusted)
         self._active = recovered.segments[-1]
-        self._active_file = self._active.activate(space=directory)
+        self._active.activate(space=directory)
         if self._active.size and self._active.first_append_ms < 0:
             self._active.first_append_ms = directory.env.clock.now_ms()
         self.log_end = self.durable_end = self._active.next_offset
@@ -111,7 +121,7 @@ class Log:
     @property
     def visible_end(self) -> Offset:
         """What consumers may see of this replica."""
-        return self.durable_end if self._flush_messages == 1 else self.log_end
+        return self.log_end if self._shows_at_once else self.durable_end
 
     # Appending
 
@@ -144,6 +154,8 @@ class Log:
         except OSError as fault:
             raise self._directory.syncs.latch(fault) from fault
         self.log_end = Offset(last_offset + 1)
+        if self._shows_at_once:
+            self._waiters.wake(self.log_end)
         if leader_epoch > self.epochs.latest:
             self.epochs.note(leader_epoch, base_offset)
         if has_producer:
@@ -173,22 +185,25 @@ class Log:
     def roll(self) -> None:
         """Seal the active segment and go on in a new one. A no-op while it is empty."""
         self._require_open()
-        old, old_file = self._active, self._active_file
+        old = self._active
         if old.size == 0:
             return
         self._directory.claim(0)
+        pool = self._directory.pool
         new = Segment(
             self.path,
             empty_numbers(self.log_end),
             disk=self._disk,
-            pool=self._directory.pool,
+            pool=pool,
             settings=self.settings,
         )
         try:
-            self._active_file = new.activate(space=self._directory, create=True)
-        except OSError as fault:
-            full = refused(fault)
-            raise (self._directory.syncs.latch(fault) if full is fault else full) from fault
+            old_file = pool.pin(old.path)
+            new.activate(space=self._directory, create=True)
+        except BaseException as fault:
+            if old.unsynced is None:
+                pool.unpin(old.path)
+            raise self._fault_of(fault) from fault
         self._active = new
         self.segments.add(new, trusted_from=0)
         self._pending.sealed.append((old, old_file, old.seal()))
@@ -203,24 +218,42 @@ class Log:
 
         `end` is the visible end unless the caller says otherwise. Empty when there is nothing yet.
         """
+        self._require_files()
         if not self.log_start <= offset <= self.log_end:
             raise OffsetOutOfRange(offset, log_start=self.log_start, log_end=self.log_end)
         end = self.visible_end if end is None else end
-        return self.segments.read(offset, bytes_max=bytes_max, end=end)
+        try:
+            return self.segments.read(offset, bytes_max=bytes_max, end=end)
+        except OSError as fault:
+            raise self._read_fault(fault) from fault
 
     def find_by_time(self, timestamp: TimestampMs) -> tuple[Offset, TimestampMs] | None:
         """The first visible record at or after `timestamp`: its offset and its timestamp."""
-        return self.segments.find_by_time(timestamp, start=self.log_start, end=self.visible_end)
+        self._require_files()
+        try:
+            return self.segments.find_by_time(timestamp, start=self.log_start, end=self.visible_end)
+        except OSError as fault:
+            raise self._read_fault(fault) from fault
 
     def latest_by_time(self) -> tuple[Offset, TimestampMs] | None:
         """The visible record with the largest timestamp."""
-        return self.segments.latest(start=self.log_start, end=self.visible_end)
+        self._require_files()
+        try:
+            return self.segments.latest(start=self.log_start, end=self.visible_end)
+        except OSError as fault:
+            raise self._read_fault(fault) from fault
+
+    def _read_fault(self, fault: OSError) -> Exception:
+        known = refused(fault)
+        return ReadFailed(fault.filename or self.path, fault) if known is fault else known
 
     # Durability
 
     def wait_visible(self, end: Offset) -> asyncio.Future[None]:
-        """Done once everything below `end` is visible; fails with the log. `end` <= `log_end`."""
-        assert end <= self.log_end
+        """Done once everything below `end` is visible; fails with the log.
+
+        `end` may lie beyond the log end: then it is done when that much was appended.
+        """
         future = asyncio.get_running_loop().create_future()
         if self._refusal is not None:
             future.set_exception(self._refused())
@@ -231,7 +264,11 @@ class Log:
         return future
 
     def settle(self) -> asyncio.Future[None]:
-        """Done once everything that is pending now is on the disk, trims included."""
+        """Done once everything that is pending now is on the disk, trims included.
+
+        Fails with `DiskFull` or `TooManyFiles` when only the appends are; the rest stays pending
+        and goes with the next job. Whoever settles again tries again.
+        """
         if self._refusal is None:
             return self._settle()
         future = asyncio.get_running_loop().create_future()
@@ -245,6 +282,9 @@ class Log:
         return future
 
     def begin_sync(self, *, clean: bool = False) -> SyncJob:
+        clean = clean or self._closing
+        if clean:
+            self._active.pin_reserved()
         pending, self._pending = self._pending, Pending()
         self._jobs.append(pending)
         self._messages_since_sync = 0
@@ -260,14 +300,21 @@ class Log:
             disk=self._disk,
             directory=self.path,
             end=self.log_end,
-            files=(*(file for _, file, _ in pending.sealed), self._active_file),
-            sealed_sizes=tuple((file, one.size) for one, file, _ in pending.sealed),
+            files=(*(file for _, file, _ in pending.sealed), *self._unsynced()),
+            sizes=(
+                *((file, one.size) for one, file, _ in pending.sealed),
+                *((file, self._active.size) for file in self._unsynced() if clean),
+            ),
             indexes=tuple(indexes),
             snapshots=tuple(dict(pending.snapshots).items()),
             names_changed=pending.names_changed,
             checkpoint=self._checkpoint(clean=clean) if due else None,
             removals=tuple(pending.removals),
         )
+
+    def _unsynced(self) -> tuple[File, ...]:
+        file = self._active.unsynced
+        return () if file is None else (file,)
 
     def _capture_checkpoint(self, pending: Pending) -> None:
         self._bytes_since_checkpoint = 0
@@ -291,12 +338,29 @@ class Log:
         for segment, _, _ in done.sealed:
             self._directory.pool.unpin(segment.path)
             segment.release_indexes()
-        self.durable_end = max(self.durable_end, job.end)
-        self._waiters.wake(self.durable_end)
+        self._note_durable(job.end)
+        self._closed_clean = job.checkpoint is not None and job.checkpoint.clean
         for future in done.settlers:
             resolve(future)
-        if done.sealed and self._refusal is None:
+        if done.sealed and self._directory.broken is None:
             self._drop_below_start()  # A trim had to leave them to their job.
+
+    def put_off_sync(self, job: Job, unfinished: JobUnfinished) -> None:
+        assert isinstance(job, SyncJob)
+        work = self._jobs.pop(0)
+        for future in work.settlers:
+            reject(future, unfinished.cause)
+        work.settlers.clear()
+        work.checkpoint_due = work.checkpoint_due or job.checkpoint is not None
+        self._pending = work.followed_by(self._pending)
+        if unfinished.is_durable:
+            self._note_durable(job.end)
+
+    def _note_durable(self, end: Offset) -> None:
+        if self._active.next_offset == end:
+            self._active.release()  # Nothing came after the job was captured.
+        self.durable_end = max(self.durable_end, end)
+        self._waiters.wake(self.durable_end)
 
     # Shortening
 
@@ -310,6 +374,7 @@ class Log:
             raise OffsetOutOfRange(start, log_start=self.log_start, log_end=self.visible_end)
         self.log_start = start
         self.epochs.trim(start)
+        self.segments.damage = [span for span in self.segments.damage if span[1] > start]
         self._pending.checkpoint_due = True
         self._request_sync()
         self._drop_below_start()
@@ -343,18 +408,24 @@ class Log:
 
     def _cut(self, end: Offset) -> None:
         kept, cut, position = self.segments.place_of(end)
-        self.epochs.truncate(cut)
+        epochs = LeaderEpochs(self.epochs.entries)
+        epochs.truncate(cut)
         checkpoint = replace(
             self._checkpoint(clean=False),
+            epochs=epochs.entries,
             durable_end=min(self.durable_end, cut),
             # Not the one that is cut: even if it is kept whole, its end may not be synced yet.
             segments=tuple(
                 one.numbers for one in self.segments if one.next_offset <= kept.base_offset
             ),
         )
-        store_checkpoint(self._disk, self.path, checkpoint)
-        store_end(self._disk, self.path, checkpoint.durable_end, sync=True)
+        try:
+            store_checkpoint(self._disk, self.path, checkpoint)
+            store_end(self._disk, self.path, checkpoint.durable_end, sync=True)
+        except OSError as fault:
+            raise refused(fault) from fault  # Nothing is cut yet; the log is as it was.
         drop_snapshots(self._disk, self.path, lambda offset: offset > cut)
+        drop_asides(self._disk, self.path, lambda start, _: start >= cut)
         for segment in reversed(list(self.segments)):
             if segment.base_offset > kept.base_offset:
                 self._directory.pool.forget(segment.path)
@@ -362,13 +433,16 @@ class Log:
                 self._disk.sync_dir(self.path)
         kept.file().truncate(position)
         kept.file().fdatasync()
+        for segment in self.segments:
+            self._directory.pool.unpin(segment.path)
         self._open(cut)
 
     # Ending
 
     def fail(self, broken: LogBroken) -> None:
         """The directory broke: nobody gets an answer that the disk does not back."""
-        self._refuse(str(broken))
+        self._refusal = str(broken)
+        self._waiters.fail(self._refused())
         for work in [*self._jobs, self._pending]:
             for future in work.settlers:
                 reject(future, self._refused())
@@ -376,56 +450,73 @@ class Log:
     async def close(self) -> None:
         """Sync, write a clean checkpoint, let go of the files. Nothing more the second time.
 
-        In a broken directory nothing is written any more. `LogBroken` if it breaks meanwhile.
+        Whoever waits for what the last sync covers still hears of it. Cancelled half way, or
+        refused by a full disk (`DiskFull`), it is finished by closing again. In a broken
+        directory nothing is written any more. `LogBroken` if it breaks meanwhile.
         """
-        if not self._begin_close():
+        if self._begin_close():
             return
         directory = self._directory
         try:
-            while directory.broken is None and not directory.syncs.is_idle(self):
+            while not self._ended and directory.broken is None and not self._is_clean():
                 await self._settle()
-            if directory.broken is None:
-                job = self.begin_sync(clean=True)
-                await directory.env.tasks.in_thread(job.run)
-                self.end_sync(job)
-        except OSError as fault:
-            raise directory.syncs.latch(fault) from fault
         finally:
-            directory.detach(self)
-        self._let_go()
+            if directory.broken is not None:
+                self._end()
+        self._end()
+
+    def _is_clean(self) -> bool:
+        return self._closed_clean and self._directory.syncs.is_idle(self)
 
     def close_now(self) -> None:
         """The same, blocking, for tools without a loop; everything pending goes along."""
-        if not self._begin_close():
+        if self._begin_close():
             return
+        if self._directory.broken is None:
+            self._run_last_job()
+            if self._pending.removals:  # A trim had to leave them to the job of their roll.
+                self._run_last_job()
+        self._end()
+
+    def _run_last_job(self) -> None:
+        job = self.begin_sync()
         try:
-            if self._directory.broken is None:
-                job = self.begin_sync(clean=True)
-                job.run()
-                self.end_sync(job)
-        except OSError as fault:
-            raise self._directory.syncs.latch(fault) from fault
-        finally:
-            self._directory.detach(self)
-        self._let_go()
+            job.run()
+        except JobUnfinished as unfinished:
+            self.put_off_sync(job, unfinished)
+            raise unfinished.cause from unfinished
+        except Exception as fault:
+            broken = self._directory.syncs.latch(fault)
+            self._end()
+            raise broken from fault
+        self.end_sync(job)
 
     def _begin_close(self) -> bool:
-        if self._closed:
-            return False
-        self._closed = True
+        """Refuse what comes now; jobs from here on are the last ones. True if it is all done."""
+        self._closing = True
         if self._refusal is None:
-            self._refuse("the log is closed")
-        return True
+            self._refusal = "the log is closed"
+        return self._ended
 
-    def _let_go(self) -> None:
-        if self._directory.broken is not None:
-            return  # A job may still be under way on these files; they go with the directory.
-        for segment in self.segments:
-            self._directory.pool.forget(segment.path)
-
-    def _refuse(self, sentence: str) -> None:
-        self._refusal = sentence
+    def _end(self) -> None:
+        """Let go of everything. Not of the files, where a job may still be under way on them."""
+        if self._ended:
+            return
+        self._ended = True
         self._waiters.fail(self._refused())
+        self._directory.detach(self)
+        if self._directory.broken is None:
+            for segment in self.segments:
+                self._directory.pool.forget(segment.path)
+
+    def _fault_of(self, fault: BaseException) -> BaseException:
+        """What the caller of a failed write is told; a broken disk is latched."""
+        known = refused(fault) if isinstance(fault, OSError) else fault
+        return self._directory.syncs.latch(known) if isinstance(known, OSError) else known
+
+    def _require_files(self) -> None:
+        if self._ended:
+            raise self._refused()
 
     def _require_open(self) -> None:
         if self._refusal is not None:

@@ -1,19 +1,25 @@
 """One segment: a run of batches with its two sparse indexes.
 
-Active until sealed. While active, the indexes live in memory and the `.log` file stays open; a
-sealed segment keeps only its numbers and loads the indexes when somebody asks. The numbers of a
-sealed segment come from the checkpoint, so that opening a log reads no `.log` file.
+Active until sealed. While active, the indexes live in memory, and the `.log` file stays open from
+an append until the sync that covers it; a sealed segment keeps only its numbers and loads the
+indexes when somebody asks. The numbers of a sealed segment come from the checkpoint, so that
+opening a log reads no `.log` file.
 """
 
+import logging
+from contextlib import suppress
 from typing import NamedTuple
 
 from tierlog.env import Disk, File
 from tierlog.hot import names
-from tierlog.hot.files import FilePool
+from tierlog.hot.errors import TooManyFiles
+from tierlog.hot.files import NO_MORE_FILES, FilePool
 from tierlog.hot.indexes import SegmentIndexes, build_indexes, load_indexes
 from tierlog.hot.settings import RELATIVE_OFFSET_MAX, LogSettings
 from tierlog.hot.store import Space, Store
 from tierlog.types import NO_TIMESTAMP, Bytes, Offset, Position, TimestampMs
+
+logger = logging.getLogger(__name__)
 
 
 class SegmentNumbers(NamedTuple):
@@ -98,17 +104,36 @@ class Segment:
         """The `.log` file, for use before the next call to the pool."""
         return self._pool.get(self.path)
 
-    def activate(self, *, space: Space, create: bool = False) -> File:
-        """Make this the segment that takes appends; its file stays open."""
-        file = self._pool.pin(self.path, create=create)
+    def activate(self, *, space: Space, create: bool = False) -> None:
+        """Make this the segment that takes appends."""
+        size_max = self._settings.segment_bytes
+        store = Store(self._pool, self.path, size=self.size, size_max=size_max, space=space)
         if create:
+            store.pin(create=True)
             self._indexes = SegmentIndexes(
                 self.base_offset, interval_bytes=self._settings.index_interval_bytes
             )
         self.indexes()
-        size_max = self._settings.segment_bytes
-        self._store = Store(file, size=self.size, size_max=size_max, space=space)
-        return file
+        self._store = store
+
+    @property
+    def unsynced(self) -> File | None:
+        """The file, if the segment is active and has appends that no sync has covered yet."""
+        return None if self._store is None else self._store.unsynced
+
+    def pin_reserved(self) -> None:
+        """Have the file at hand, if it has more blocks than bytes: a log that closes cuts them.
+
+        Not worth a failure: if it cannot be opened, the blocks stay until the segment is sealed.
+        """
+        if self._store is not None and self._store.has_reserve:
+            with suppress(OSError, TooManyFiles):
+                self._store.pin()
+
+    def release(self) -> None:
+        """Everything appended is synced: the pool may close the file."""
+        if self._store is not None and self._store.unsynced is not None:
+            self._store.release()
 
     def has_room(self, size: int, last_offset: int) -> bool:
         """Whether a batch fits: by bytes, unless the segment is empty, and by the index column.
@@ -149,15 +174,24 @@ class Segment:
         self.max_timestamp_offset = indexes.max_timestamp_offset
 
     def seal(self) -> tuple[bytes, bytes]:
-        """No more appends. Returns the final content of the index files."""
+        """No more appends. Returns the final content of the index files.
+
+        The file stays pinned, if it was: whoever syncs the last appends unpins it.
+        """
         content = self.indexes().to_bytes()
         self._store = None
         return content
 
     def indexes(self) -> SegmentIndexes:
-        """Loaded from their files if need be, and rebuilt if those cannot be trusted."""
+        """Loaded from their files if need be, and rebuilt if those cannot be read or trusted."""
         if self._indexes is None:
-            loaded = load_indexes(
+            self._adopt(self._loaded() or self._built())
+        assert self._indexes is not None
+        return self._indexes
+
+    def _loaded(self) -> SegmentIndexes | None:
+        try:
+            return load_indexes(
                 self._disk,
                 self.directory,
                 self.base_offset,
@@ -165,9 +199,11 @@ class Segment:
                 next_offset=self.next_offset,
                 interval_bytes=self._settings.index_interval_bytes,
             )
-            self._adopt(loaded or self._built())
-        assert self._indexes is not None
-        return self._indexes
+        except OSError as fault:
+            if fault.errno in NO_MORE_FILES:
+                raise
+            logger.warning("an index of %s cannot be read (%s): rebuilt", self.path, fault)
+            return None
 
     def rebuild_indexes(self) -> None:
         """Their entries disagree with the batches: read the batches."""

@@ -6,6 +6,10 @@ gathers what arrives meanwhile into the next job. One job per log is under way a
 
 After a failed job the page cache can no longer be believed (fsyncgate): the scheduler latches
 broken and starts nothing again. A restart reads what is really there.
+
+A full disk, or too many open files, is not a failure but `JobUnfinished`: what was captured goes
+back to the log. If its batches are durable all the same, the rest waits for the log's next job;
+if not, the job is tried again after a while.
 """
 
 import asyncio
@@ -14,7 +18,21 @@ from functools import partial
 from typing import Protocol
 
 from tierlog.env import Tasks
-from tierlog.hot.errors import LogBroken
+from tierlog.hot.errors import LogBroken, LogError
+
+RETRY_SECONDS = 0.25
+"""Until a job that could not make its batches durable is tried again: long enough for other jobs
+to close their files, short for whoever waits."""
+
+
+class JobUnfinished(Exception):
+    """Nothing is broken, but some of the job has to be done again."""
+
+    def __init__(self, cause: LogError, *, is_durable: bool) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+        self.is_durable = is_durable
+        """Whether the batches are durable, so that only the bookkeeping is missing."""
 
 
 class Job(Protocol):
@@ -30,6 +48,10 @@ class Syncable(Protocol):
 
     def end_sync(self, job: Job) -> None:
         """The job is done: what it captured is durable."""
+        ...
+
+    def put_off_sync(self, job: Job, unfinished: JobUnfinished) -> None:
+        """Take back what the job captured: a later one does it."""
         ...
 
 
@@ -85,6 +107,8 @@ class SyncScheduler(_Latch):
         self._tasks = tasks
         self._jobs_max = jobs_max
         self._running: dict[Syncable, Job] = {}
+        self._resting: dict[Syncable, None] = {}
+        """Logs whose job waits for another try."""
         self._woken = False
 
     def request(self, log: Syncable) -> None:
@@ -93,7 +117,7 @@ class SyncScheduler(_Latch):
             self._wake()
 
     def is_idle(self, log: Syncable) -> bool:
-        return log not in self._pending and log not in self._running
+        return not any(log in state for state in (self._pending, self._running, self._resting))
 
     def _wake(self) -> None:
         # Not at once: everything that this turn of the loop still appends joins the same job.
@@ -110,17 +134,41 @@ class SyncScheduler(_Latch):
                 self._start(log)
 
     def _start(self, log: Syncable) -> None:
-        job = self._running[log] = log.begin_sync()
-        self._tasks.in_thread(job.run).add_done_callback(partial(self._done, log, job))
+        try:
+            job = log.begin_sync()
+            outcome = self._tasks.in_thread(job.run)
+        except Exception as fault:  # noqa: BLE001 - it reaches everybody through the latch.
+            self.latch(fault)  # Nobody may wait for a job that never runs.
+            return
+        self._running[log] = job
+        outcome.add_done_callback(partial(self._done, log, job))
 
     def _done(self, log: Syncable, job: Job, outcome: asyncio.Future[None]) -> None:
         del self._running[log]
         fault = asyncio.CancelledError() if outcome.cancelled() else outcome.exception()
-        if fault is not None:
+        if isinstance(fault, JobUnfinished):
+            self._put_off(log, job, fault)
+        elif fault is not None:
             self.latch(fault)
             return
-        log.end_sync(job)
+        else:
+            log.end_sync(job)
         self._start_jobs()
+
+    def _put_off(self, log: Syncable, job: Job, unfinished: JobUnfinished) -> None:
+        log.put_off_sync(job, unfinished)
+        if not unfinished.is_durable:
+            self._resting[log] = None
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._retry, log)
+
+    def _retry(self, log: Syncable) -> None:
+        if log in self._resting:
+            del self._resting[log]
+            self.request(log)
+
+    def forget(self, log: Syncable) -> None:
+        super().forget(log)
+        self._resting.pop(log, None)
 
 
 class ManualSyncs(_Latch):
@@ -133,12 +181,18 @@ class ManualSyncs(_Latch):
         return log not in self._pending
 
     def run_all(self) -> None:
+        """Run what is pending. `DiskFull` or `TooManyFiles` if some of it has to be done again."""
         while self._pending and self.broken is None:
             log = next(iter(self._pending))
             del self._pending[log]
             job = log.begin_sync()
             try:
                 job.run()
-            except OSError as fault:
+            except JobUnfinished as unfinished:
+                if not unfinished.is_durable:
+                    self._pending[log] = None
+                log.put_off_sync(job, unfinished)
+                raise unfinished.cause from unfinished
+            except Exception as fault:
                 raise self.latch(fault) from fault
             log.end_sync(job)

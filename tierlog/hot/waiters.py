@@ -1,4 +1,8 @@
-"""Futures that wait for an end of a log, woken in order of the ends they wait for."""
+"""Futures that wait for an end of a log, woken in order of the ends they wait for.
+
+Those who gave up are swept out when the queue has doubled since the last time: no callback on each
+future, and at most as many of them as of the others (and `SWEEP_MIN`) are kept.
+"""
 
 import asyncio
 from bisect import insort
@@ -8,22 +12,30 @@ from operator import itemgetter
 from tierlog.types import Offset
 
 BY_END = itemgetter(0)
+SWEEP_MIN = 32
 
 
 class Waiters:
-    __slots__ = ("_waiting",)
+    __slots__ = ("_sweep_at", "_waiting")
 
     def __init__(self) -> None:
+        self._sweep_at = SWEEP_MIN
         self._waiting: deque[tuple[Offset, asyncio.Future[None]]] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, end: Offset, future: asyncio.Future[None]) -> None:
+        if len(self._waiting) >= self._sweep_at:
+            self._sweep()
         if not self._waiting or self._waiting[-1][0] <= end:
             self._waiting.append((end, future))
         else:  # Whoever asks for a duplicate waits for an end that others have passed.
             insort(self._waiting, (end, future), key=BY_END)
+
+    def _sweep(self) -> None:
+        self._waiting = deque(one for one in self._waiting if not one[1].done())
+        self._sweep_at = max(SWEEP_MIN, 2 * len(self._waiting))
 
     def wake(self, end: Offset) -> None:
         """Everything below `end` is there."""
