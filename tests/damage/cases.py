@@ -19,7 +19,7 @@ from random import Random
 
 from tests.hot.support import append_values, open_log
 from tests.powerloss.check import Violation, require
-from tests.powerloss.history import SETTINGS, History, Known
+from tests.powerloss.history import History, Known
 from tierlog.hot import Log
 from tierlog.hot.checkpoint import load_checkpoint
 from tierlog.hot.endmark import load_end
@@ -121,7 +121,7 @@ def promised(case: Case, disk: SimDisk, known: Known) -> Known:
 def check(disk: SimDisk, known: Known) -> None:
     sound = sound_offsets(disk, known)
     durable = {offset for offset in known.records() if offset < known.durable_end}
-    log, _ = open_log(disk, SETTINGS)
+    log, _ = open_log(disk, known.settings)
     found, told = read_around(log)
     written = known.records()
     for offset, value in found.items():

@@ -8,7 +8,9 @@ from tests.hot.support import append, append_values, batch, open_log
 from tierlog.hot import Log, LogSettings
 from tierlog.hot.errors import DamagedOffsets
 from tierlog.hot.sync import ManualSyncs
-from tierlog.records.batch import parse_header, patch_max_timestamp, validate_stored
+from tierlog.records.attributes import Codec
+from tierlog.records.batch import crc_of, parse_header, patch_max_timestamp, validate_stored
+from tierlog.records.errors import MalformedRecords
 from tierlog.records.record import Record, decode_records, encode_batch
 from tierlog.sim.disk import SimDisk
 from tierlog.types import Offset, TimestampMs
@@ -76,6 +78,44 @@ def test_a_header_that_overstates_its_largest_timestamp_is_seen_through() -> Non
     syncs.run_all()
     assert log.find_by_time(TimestampMs(25)) == (2, 30)
     assert log.find_by_time(TimestampMs(41)) is None
+
+
+def unreadable(timestamps: list[int]) -> bytearray:
+    """A batch that passes produce and that nobody can decode: its codec says gzip, falsely."""
+    data = stamped(timestamps)
+    data[22] |= Codec.GZIP
+    data[17:21] = crc_of(data).to_bytes(4, "big")
+    validate_stored(data)
+    with pytest.raises(MalformedRecords):
+        decode_records(data)
+    return data
+
+
+def test_a_batch_that_nobody_can_decode_answers_by_its_header() -> None:
+    log, syncs = open_log(SimDisk(), TINY)
+    append(log, stamped([1, 2]))
+    append(log, unreadable([30, 40, 35]))
+    append(log, stamped([20, 50]))
+    syncs.run_all()
+    assert log.find_by_time(TimestampMs(2)) == (1, 2)
+    assert log.find_by_time(TimestampMs(31)) == (2, 40)
+    assert log.find_by_time(TimestampMs(41)) == (6, 50)
+    assert log.latest_by_time() == (6, 50)
+
+
+def test_the_latest_batch_may_be_one_that_nobody_can_decode() -> None:
+    log, syncs = open_log(SimDisk(), TINY)
+    append(log, stamped([1, 2]))
+    append(log, unreadable([30, 40, 35]))
+    append(log, stamped([3]))
+    syncs.run_all()
+    append(log, stamped([99]))  # Not visible: the headers are walked.
+    assert log.latest_by_time() == (2, 40)
+    log.trim(Offset(3))
+    assert log.latest_by_time() == (3, 40)
+    assert log.find_by_time(TimestampMs(0)) == (3, 40)
+    syncs.run_all()
+    assert log.latest_by_time() == (6, 99)
 
 
 def test_nothing_is_found_in_an_empty_log() -> None:

@@ -15,6 +15,7 @@ from tests.powerloss import search as powerloss
 from tests.simulation.hot_log import hot_log
 from tierlog.hot import names
 from tierlog.hot.checkpoint import store_checkpoint
+from tierlog.hot.headers import HeaderWalk
 from tierlog.hot.job import SyncJob
 from tierlog.hot.log import Log
 from tierlog.hot.producers import Producers
@@ -147,11 +148,11 @@ def torn_batches_accepted() -> Iterator[None]:
 def index_tail_trusted() -> Iterator[None]:
     """Index entries are followed without a look at the batch that they name."""
 
-    def trusting(self: SegmentReader, offset: Any) -> Any:
+    def trusting(self: SegmentReader, offset: Any, headers: HeaderWalk, behind: Any) -> Any:
         entry = self.segment.indexes().offsets.at_or_before(offset)
-        if entry is None:
-            return 0, self.segment.base_offset
-        header = self._peek(entry.position)
+        if entry is None or entry.position <= behind[0]:
+            return behind
+        header = headers.peek(entry.position)
         return entry.position, header.base_offset if header else entry.last_offset
 
     with patch.object(SegmentReader, "_start_near", trusting):
@@ -239,11 +240,11 @@ BUGS = (
     Bug("skip the directory fsync", no_directory_fsync, hunt_power_loss, 0),
     Bug("ack before fdatasync", no_fdatasync_before_ack, hunt_power_loss, 0),
     Bug("count scanned bytes as durable", scanned_counts_as_durable, hunt_power_loss, 0),
-    Bug("checkpoint before the data", checkpoint_before_data, hunt_power_loss, 1),
-    Bug("rename before fsync", rename_before_fsync, hunt_power_loss, 1),
-    Bug("accept a torn batch", torn_batches_accepted, hunt_power_loss, 3),
-    Bug("trust the index tail", index_tail_trusted, hunt_damage, 10),
-    Bug("reuse seen offsets", seen_offsets_reused, hunt_power_loss, 29),
+    Bug("checkpoint before the data", checkpoint_before_data, hunt_power_loss, 0),
+    Bug("rename before fsync", rename_before_fsync, hunt_power_loss, 0),
+    Bug("accept a torn batch", torn_batches_accepted, hunt_power_loss, 2),
+    Bug("trust the index tail", index_tail_trusted, hunt_damage, 4),
+    Bug("reuse seen offsets", seen_offsets_reused, hunt_power_loss, 11),
     Bug("forget producers behind the snapshot", snapshot_without_replay, hunt_power_loss, 0),
     Bug("truncate without lowering the end", truncate_keeps_the_durable_end, hunt_power_loss, 0),
     Bug("cut everything behind damage", everything_behind_damage_cut, hunt_damage, 20),

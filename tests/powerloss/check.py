@@ -8,7 +8,7 @@ offset is given out twice, a healthy log cries damage, recovery is not repeatabl
 from random import Random
 
 from tests.hot.support import append, batch, open_log, read_values
-from tests.powerloss.history import BASE_MS, SETTINGS, Known, Placed
+from tests.powerloss.history import BASE_MS, Known, Placed
 from tierlog.hot import Log
 from tierlog.hot.errors import LogError
 from tierlog.records.batch import iter_batches
@@ -30,7 +30,7 @@ def require(holds: bool, sentence: str) -> None:
 def check(disk: SimDisk, known: Known, rng: Random) -> None:
     """Recover from `disk`, which is in a legal state, and hold the log to what was known."""
     seen = first_seen_end(disk, known)
-    log = recover(disk)
+    log = recover(disk, known)
     found = check_content(log, known)
     check_time_lookup(log, rng)
     check_producers(log, known, found)
@@ -44,9 +44,9 @@ def check(disk: SimDisk, known: Known, rng: Random) -> None:
     check_again(disk, again, found, log, rng)
 
 
-def recover(disk: SimDisk) -> Log:
+def recover(disk: SimDisk, known: Known) -> Log:
     try:
-        log, _ = open_log(disk, SETTINGS)
+        log, _ = open_log(disk, known.settings)
     except (LogError, BatchError, OSError) as fault:
         raise Violation(f"recovery failed: {fault!r}") from fault
     require(not log.segments.damage, f"a sound disk was called damaged: {log.segments.damage}")
@@ -70,7 +70,10 @@ def check_content(log: Log, known: Known) -> dict[int, bytes]:
     for offset in range(log.log_start, known.durable_end):
         require(offset in found, f"offset {offset} was durable and is gone")
     last = max((one.next_offset for one in known.placed.values()), default=known.log_start_max)
-    require(log.log_end <= max(last, known.durable_end), f"offsets up to {log.log_end} invented")
+    require(
+        log.log_end <= max(last, known.durable_end, known.refused_end),
+        f"offsets up to {log.log_end} invented",
+    )
     return found
 
 
@@ -147,7 +150,7 @@ def check_again(
     """Recovery is repeatable, also when it is cut off itself, and what it showed stays."""
     end = int(log.log_end)
     after = disk.after_power_cut(rng)
-    log = recover(after)
+    log = recover(after, known)
     require(int(log.log_end) == end, f"log end moved from {end} to {log.log_end}")
     require(check_content(log, known) == found, "a second recovery found other records")
 
@@ -156,7 +159,7 @@ def check_cut_recovery(disk: SimDisk, known: Known, rng: Random) -> None:
     """Cut the power in the middle of recovery, then recover for good."""
     probe = disk.snapshot()
     before = probe.op_count
-    recover(probe)
+    recover(probe, known)
     ops = probe.op_count - before
     if ops == 0:
         return
@@ -168,7 +171,7 @@ def check_cut_recovery(disk: SimDisk, known: Known, rng: Random) -> None:
 
     disk.on_op = on_op
     try:
-        recover(disk)
+        recover(disk, known)
     except PowerCut:
         pass
     else:

@@ -7,24 +7,21 @@ stay readable; the damaged range itself raises `DamagedOffsets`.
 """
 
 import logging
-from struct import Struct
 from typing import NoReturn
 
 from tierlog.hot.errors import DamagedOffsets
+from tierlog.hot.headers import HeaderWalk, unpack_place
 from tierlog.hot.intervals import Intervals
 from tierlog.hot.resync import resync
 from tierlog.hot.scan import scan, walk
 from tierlog.hot.segment import Segment
 from tierlog.records.batch import HEADER_BYTES, PREFIX_BYTES, parse_header
-from tierlog.records.errors import CorruptBatch
+from tierlog.records.errors import CorruptBatch, MalformedRecords
 from tierlog.records.header import BatchHeader
 from tierlog.records.record import decode_records
 from tierlog.types import NO_TIMESTAMP, Bytes, Offset, Position, TimestampMs
 
 logger = logging.getLogger(__name__)
-
-unpack_place = Struct(">qi11xi").unpack_from
-"""Base offset, length and last offset delta of a header: all that cutting a read needs."""
 
 LARGE_BYTES = 64 << 10
 """Reads of this size and more end where the index says: an index interval less, and no byte is
@@ -39,6 +36,15 @@ EVERYTHING = 2**63
 class _Found(Exception):
     def __init__(self, position: Position, base_offset: Offset) -> None:
         self.place = (position, base_offset)
+
+
+def unreadable_answer(batch: Bytes, start: Offset) -> tuple[Offset, TimestampMs]:
+    """What a batch answers to a question about time when nobody can decode its records.
+
+    Its producer wrote garbage under a right CRC: the header is all there is to go by.
+    """
+    header = parse_header(batch)
+    return max(header.base_offset, start), header.max_timestamp
 
 
 class SegmentReader:
@@ -74,9 +80,11 @@ class SegmentReader:
         self, position: Position, expected: Offset, *, bytes_max: int, end: Offset
     ) -> Bytes:
         segment = self.segment
-        stop, next_offset = self.locate(end)
+        stop, next_offset = self.locate(end, behind=(position, expected))
         if position >= stop:
             return b""
+        if next_offset == end and stop < segment.size:
+            self._remember(end, stop)  # The visible end: whoever reads next stops there as well.
         size = min(max(bytes_max, HEADER_BYTES), stop - position)
         if LARGE_BYTES <= size < stop - position:
             data, next_offset = self._up_to_border(position, size, stop)
@@ -157,10 +165,13 @@ class SegmentReader:
             self._raise_damaged(position, expected, state.fault)
         return data if state.fault is None else memoryview(data)[: state.position - position]
 
-    def locate(self, offset: Offset) -> tuple[Position, Offset]:
+    def locate(
+        self, offset: Offset, *, behind: tuple[Position, Offset] | None = None
+    ) -> tuple[Position, Offset]:
         """The batch that holds `offset`, or the first behind it: position, and base offset.
 
-        Where offsets may have gaps the base offset is a lower bound.
+        Where offsets may have gaps the base offset is a lower bound. `behind` is a place at or
+        before it that was located already.
         """
         segment = self.segment
         if offset >= segment.next_offset:
@@ -168,51 +179,28 @@ class SegmentReader:
         known = self._known.get(offset)
         if known is not None:
             return known, offset
-        position, expected = start = self._start_near(offset)
-        while position < segment.size:
-            header = self._header_at(position, expected)
-            if header is None:
-                return self._locate_by_scan(offset, *start)
-            if header.next_offset > offset:
-                return position, expected
-            position = Position(position + header.size_bytes)
-            expected = header.next_offset
-        return position, expected
+        headers = HeaderWalk(segment)
+        start = self._start_near(offset, headers, behind or (Position(0), segment.base_offset))
+        return headers.seek(offset, *start) or self._locate_by_scan(offset, *start)
 
-    def _start_near(self, offset: Offset) -> tuple[Position, Offset]:
-        """A batch at or before `offset`, from the index if the index tells the truth."""
+    def _start_near(
+        self, offset: Offset, headers: HeaderWalk, behind: tuple[Position, Offset]
+    ) -> tuple[Position, Offset]:
+        """A batch at or before `offset`: `behind`, or a later one that the index truly knows."""
         segment = self.segment
         entry = segment.indexes().offsets.at_or_before(offset)
-        if entry is None:
-            return Position(0), segment.base_offset
-        header = self._peek(entry.position)
+        if entry is None or entry.position <= behind[0]:
+            return behind
+        header = headers.peek(entry.position)
         if header is not None and header.last_offset == entry.last_offset:
             return entry.position, header.base_offset
         logger.warning("the indexes of %s disagree with its batches: rebuilt", segment.path)
         segment.rebuild_indexes()
         entry = segment.indexes().offsets.at_or_before(offset)
-        header = self._peek(entry.position) if entry else None
-        if entry is None or header is None:
-            return Position(0), segment.base_offset
+        header = headers.peek(entry.position) if entry else None
+        if entry is None or header is None or entry.position <= behind[0]:
+            return behind
         return entry.position, header.base_offset
-
-    def _peek(self, position: Position) -> BatchHeader | None:
-        data = self.segment.file().pread(HEADER_BYTES, position)
-        return parse_header(data) if len(data) == HEADER_BYTES else None
-
-    def _header_at(self, position: Position, expected: Offset) -> BatchHeader | None:
-        """The header of the next batch of a walk, or None if it does not continue the walk."""
-        header = self._peek(position)
-        if (
-            header is None
-            or header.size_bytes < HEADER_BYTES
-            or position + header.size_bytes > self.segment.size
-            or header.last_offset_delta < 0
-            or header.base_offset < expected
-            or (self.segment.contiguous and header.base_offset != expected)
-        ):
-            return None
-        return header
 
     def _locate_by_scan(
         self, offset: Offset, position: Position, expected: Offset
@@ -269,8 +257,9 @@ class SegmentReader:
             return None
         offset = max(start, self._offset_near(timestamp))
         position, expected = self.locate(offset)
+        headers = HeaderWalk(segment)
         while position < segment.size:
-            header = self._header_at(position, expected)
+            header = headers.at(position, expected)
             if header is None or header.max_timestamp >= timestamp:
                 # Read through the checks: they raise where the header lied.
                 return self.read(max(offset, expected), bytes_max=1, end=segment.next_offset)
@@ -284,8 +273,7 @@ class SegmentReader:
         entry = segment.indexes().times.before(timestamp)
         if entry is None:
             return segment.base_offset
-        position, expected = self.locate(entry.last_offset)
-        header = self._header_at(position, expected)
+        header = HeaderWalk(segment).at(*self.locate(entry.last_offset))
         if header and (header.max_timestamp, header.last_offset) == entry:
             return header.next_offset
         logger.warning("the time index of %s disagrees with its batches: rebuilt", segment.path)
@@ -306,8 +294,9 @@ class SegmentReader:
         segment = self.segment
         best: tuple[Offset, TimestampMs] | None = None
         position, expected = self.locate(self._skip_smaller(start, end))
+        headers = HeaderWalk(segment)
         while position < segment.size and expected < end:
-            header = self._header_at(position, expected)
+            header = headers.at(position, expected)
             if header is None:
                 self._raise_damaged(position, expected, None)
             if expected < start:  # The log start cuts through this batch.
@@ -323,18 +312,21 @@ class SegmentReader:
         entry = self.segment.indexes().times.before_offset(end)
         if entry is None or entry.last_offset <= start:
             return max(start, self.segment.base_offset)
-        header = self._header_at(*self.locate(entry.last_offset))
+        header = HeaderWalk(self.segment).at(*self.locate(entry.last_offset))
         agrees = header and (header.max_timestamp, header.last_offset) == entry
         return entry.last_offset if agrees else max(start, self.segment.base_offset)
 
     def _latest_of_batch(self, offset: Offset, start: Offset) -> tuple[Offset, TimestampMs] | None:
         batch = self.read(offset, bytes_max=1, end=self.segment.next_offset)
-        records = [record for record in decode_records(batch) if record.offset >= start]
+        try:
+            records = [record for record in decode_records(batch) if record.offset >= start]
+        except MalformedRecords:
+            return unreadable_answer(batch, start)
         latest = max(records, key=lambda record: record.timestamp, default=None)
         return None if latest is None else (latest.offset, latest.timestamp)
 
     def _remember(self, offset: Offset, position: Position) -> None:
         known = self._known
-        if len(known) >= KNOWN_MAX:
+        if len(known) >= KNOWN_MAX and offset not in known:
             del known[next(iter(known))]
         known[offset] = position

@@ -144,6 +144,8 @@ def _sound_at(search: Search, position: Position) -> BatchHeader | None:
 def _goes_on(file: File, position: Position, end: Position, expected: Offset) -> bool:
     """Whether a run of the log may end here: at the end, before zeros, before its next batch."""
     data = file.pread(min(HEADER_BYTES, end - position), position)
+    if 0 < len(data) < OFFSET.size:
+        return False  # A record without headers ends with a zero byte, like a value's last batch.
     if not any(data):
         return True
     if len(data) < HEADER_BYTES:

@@ -8,9 +8,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from tierlog.hot.errors import DamagedOffsets
-from tierlog.hot.reader import EVERYTHING, SegmentReader
+from tierlog.hot.reader import EVERYTHING, SegmentReader, unreadable_answer
 from tierlog.hot.segment import Segment
 from tierlog.records.batch import parse_header
+from tierlog.records.errors import MalformedRecords
 from tierlog.records.timestamps import first_record_at_or_after
 from tierlog.types import Bytes, Offset, Position, TimestampMs
 
@@ -105,7 +106,7 @@ class SegmentList:
                 batch = reader.batch_at_time(timestamp, start=start)
                 if batch is None:
                     break
-                found = first_record_at_or_after(batch, timestamp, from_offset=start)
+                found = _first_at_time(batch, timestamp, start)
                 if found is not None:
                     return found if found[0] < end else None
                 start = parse_header(batch).next_offset
@@ -134,3 +135,13 @@ class SegmentList:
         if len(self._loaded) > INDEXES_LOADED_MAX:
             oldest = next(iter(self._loaded))
             self._loaded.pop(oldest).release_indexes()
+
+
+def _first_at_time(
+    batch: Bytes, timestamp: TimestampMs, start: Offset
+) -> tuple[Offset, TimestampMs] | None:
+    """The answer of a batch whose header promises a record at or after `timestamp`."""
+    try:
+        return first_record_at_or_after(batch, timestamp, from_offset=start)
+    except MalformedRecords:
+        return unreadable_answer(batch, start)
