@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check bench native simulate fuzz powerloss planted clean
+.PHONY: help install format lint types unit test check demo bench native simulate fuzz powerloss planted clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -35,14 +35,18 @@ unit: $(STAMP) ## Fast tests: no network, no real component, under two minutes
 	$(BIN)/pytest -n 2 -m "not store and not compat and not spark and not slow"
 
 test: $(STAMP) ## Every test, real components included
+	@tests/compat/install.sh
 	$(BIN)/pytest -n 2
 
 check: lint types unit ## What every commit passes
 
+demo: $(STAMP) ## Kill a process that writes, cut the power of a simulated one, show that nothing is lost
+	@$(BIN)/python -m tests.demo
+
 SEEDS ?= 300
 FIRST ?= 1
 # Scenarios by name, module:function. A room that brings one adds it here.
-SCENARIOS ?= tierlog.sim.couriers:couriers
+SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log
 simulate: $(STAMP) ## Run the scenarios of the simulated world under SEEDS seeds from FIRST on
 	$(BIN)/python -m tierlog.sim $(SCENARIOS) --seeds $(SEEDS) --first $(FIRST)
 
@@ -66,4 +70,4 @@ native: ## Build the C load generator, reference server and limits probe
 	else echo "no C compiler ($(CC)): benchmarks/native is left out"; fi
 
 clean: ## Remove what the verbs made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info benchmarks/native/build
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info benchmarks/native/build

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define SEGMENTS_KEPT 8
+#define SEGMENTS_KEPT 4
 
 typedef struct {
     int64_t offset;

@@ -35,6 +35,12 @@ def small_batch(records: int = 3) -> bytes:
     return requests.batch(value_bytes=100, records=records)
 
 
+def raw_frame(*, key: int, version: int, flexible: bool, body: bytes) -> bytes:
+    """A frame whose body no codec would write."""
+    head = struct.pack(">hhih", key, version, 1, 1) + b"x" + (b"\0" if flexible else b"")
+    return struct.pack(">i", len(head + body)) + head + body
+
+
 def exchange(port: int, frame: bytes) -> bytes:
     """One request, one answer (size prefix taken off); b"" when the server hangs up."""
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as peer:
@@ -221,9 +227,9 @@ def test_percentiles_rise(server: tools.ReferenceServer) -> None:
         b"\xff" * 64,
         b"\0\0\0\x04\0\0\0\x07",
         struct.pack(">i", 1 << 30),
-        requests.frame(key=0, version=7, flexible=False, client_id="x", body=b"\xff" * 40),
-        requests.frame(key=0, version=99, flexible=True, client_id="x", body=b""),
-        requests.frame(key=1, version=11, flexible=False, client_id="x", body=b"\0" * 9),
+        raw_frame(key=0, version=7, flexible=False, body=b"\xff" * 40),
+        raw_frame(key=0, version=99, flexible=True, body=b""),
+        raw_frame(key=1, version=11, flexible=False, body=b"\0" * 9),
         requests.produce(small_batch())[:-10] + b"\xff" * 10 + b"\x7f\xff\xff\xff\0\0\0\0",
     ],
     ids=["ones", "cut header", "huge", "bad body", "unknown version", "cut fetch", "after a frame"],
@@ -325,8 +331,8 @@ def test_help_explains_every_option(tool: str) -> None:
         (b"\0\0\0\x02\0\0", "no request header"),
         (requests.produce(small_batch(), acks=0), "acks=0"),
         (requests.produce(b"not batches at all" * 9), "whole batches"),
-        (requests.frame(key=0, version=2, flexible=False, client_id="", body=b""), "version"),
-        (requests.frame(key=1, version=11, flexible=False, client_id="", body=b""), "not parse"),
+        (raw_frame(key=0, version=2, flexible=False, body=b""), "version"),
+        (raw_frame(key=1, version=11, flexible=False, body=b""), "not parse"),
     ],
 )
 def test_a_request_that_cannot_be_checked_is_refused(

@@ -12,9 +12,11 @@ from unittest.mock import patch
 
 from tests.damage import cases as damage
 from tests.powerloss import search as powerloss
+from tests.simulation.hot_log import hot_log
 from tierlog.hot import names, smallfile
 from tierlog.hot.checkpoint import store_checkpoint
 from tierlog.hot.job import SyncJob
+from tierlog.hot.log import Log
 from tierlog.hot.producers import Producers
 from tierlog.hot.reader import SegmentReader
 from tierlog.hot.recovery import Recovery
@@ -23,6 +25,7 @@ from tierlog.records.errors import TruncatedBatch
 from tierlog.records.header import HEADER_BYTES, BatchHeader
 from tierlog.sim.disk import SimDisk
 from tierlog.sim.file import SimFile
+from tierlog.sim.world import simulate
 from tierlog.types import Bytes
 
 Hunt = Callable[[int], str | None]
@@ -38,6 +41,15 @@ def hunt_damage(seed: int) -> str | None:
     """The first broken promise of a seed's injured files."""
     _, failures = damage.search(range(seed, seed + 1))
     return failures[0] if failures else None
+
+
+def hunt_simulation(seed: int) -> str | None:
+    """What went wrong with the logs of a simulated node, if anything did."""
+    try:
+        simulate(hot_log, seed=seed)
+    except AssertionError as failure:
+        return str(failure).splitlines()[0]
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,19 +225,42 @@ def truncate_keeps_the_durable_end() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def dropped_pages_believed() -> Iterator[None]:
+    """Recovery takes the page cache's word after a failed fsync: what it reads is not on disk."""
+    with patch("tierlog.hot.recovery.rewrite", lambda *args, **kwargs: None):
+        yield
+
+
+@contextmanager
+def acked_before_the_job_ended() -> Iterator[None]:
+    """Waiters are told when a sync begins."""
+    begin = Log.begin_sync
+
+    def hasty(log: Log, *, clean: bool = False) -> SyncJob:
+        job = begin(log, clean=clean)
+        log._waiters.wake(job.end)
+        return job
+
+    with patch.object(Log, "begin_sync", hasty):
+        yield
+
+
 BUGS = (
     Bug("skip the directory fsync", no_directory_fsync, hunt_power_loss, 0),
     Bug("ack before fdatasync", no_fdatasync_before_ack, hunt_power_loss, 0),
     Bug("count scanned bytes as durable", scanned_counts_as_durable, hunt_power_loss, 0),
-    Bug("checkpoint before the data", checkpoint_before_data, hunt_power_loss, 2),
+    Bug("checkpoint before the data", checkpoint_before_data, hunt_power_loss, 1),
     Bug("rename before fsync", rename_before_fsync, hunt_power_loss, 1),
-    Bug("accept a torn batch", torn_batches_accepted, hunt_power_loss, 4),
-    Bug("trust the index tail", index_tail_trusted, hunt_damage, 2),
-    Bug("reuse seen offsets", seen_offsets_reused, hunt_power_loss, 8),
+    Bug("accept a torn batch", torn_batches_accepted, hunt_power_loss, 9),
+    Bug("trust the index tail", index_tail_trusted, hunt_damage, 10),
+    Bug("reuse seen offsets", seen_offsets_reused, hunt_power_loss, 20),
     Bug("keep leftovers of a trim", trim_leftovers_kept, hunt_power_loss, 2),
     Bug("forget producers behind the snapshot", snapshot_without_replay, hunt_power_loss, 0),
     Bug("truncate without lowering the end", truncate_keeps_the_durable_end, hunt_power_loss, 0),
     Bug("cut everything behind damage", everything_behind_damage_cut, hunt_damage, 20),
     Bug("serve bytes without a check", unchecked_bytes_served, hunt_damage, 0),
     Bug("call damage torn", damage_called_torn, hunt_damage, 0),
+    Bug("believe pages that a failed fsync dropped", dropped_pages_believed, hunt_simulation, 0),
+    Bug("ack when the sync begins", acked_before_the_job_ended, hunt_simulation, 1),
 )

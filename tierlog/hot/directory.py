@@ -11,7 +11,7 @@ from tierlog.env import Disk, Env
 from tierlog.hot.errors import DirectoryInUse, DiskFull, LogBroken
 from tierlog.hot.files import FilePool
 from tierlog.hot.smallfile import make_directory
-from tierlog.hot.sync import Syncs, SyncScheduler
+from tierlog.hot.sync import Syncable, Syncs, SyncScheduler
 
 LOCK = ".lock"
 RESERVE_BYTES = 64 << 20
@@ -20,7 +20,7 @@ RESERVE_BYTES = 64 << 20
 FILES_MAX = 1024
 
 
-class Failing(Protocol):
+class Failing(Syncable, Protocol):
     """A log, as the directory sees it."""
 
     def fail(self, broken: LogBroken) -> None: ...
@@ -75,6 +75,7 @@ class LogDirectory:
 
     def detach(self, log: Failing) -> None:
         self._logs.pop(log, None)
+        self.syncs.forget(log)
 
     def _fail(self, broken: LogBroken) -> None:
         for log in list(self._logs):

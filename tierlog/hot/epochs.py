@@ -43,11 +43,15 @@ class LeaderEpochs:
     def end_of(self, leader_epoch: LeaderEpoch, *, log_end: Offset) -> EpochStart | None:
         """The largest epoch at or before the one asked for, and the offset where it ended.
 
-        None when that lies before everything known: OffsetForLeaderEpoch then answers -1.
+        An epoch older than all that are known ended, for all we know, where the first of them
+        began: its records were trimmed away, and whoever consumed up to there lost nothing. None
+        when nothing is known: OffsetForLeaderEpoch then answers -1.
         """
+        if not self._entries:
+            return None
         number = bisect_right(self._entries, leader_epoch, key=lambda entry: entry.leader_epoch)
         if number == 0:
-            return None
+            return EpochStart(leader_epoch, self._entries[0].start)
         end = self._entries[number].start if number < len(self._entries) else log_end
         return EpochStart(self._entries[number - 1].leader_epoch, end)
 

@@ -22,10 +22,3 @@ class Intervals:
     def covers(self, start: int, end: int) -> bool:
         number = bisect_right(self._starts, start) - 1
         return number >= 0 and end <= self._ends[number]
-
-    def cut(self, end: int) -> None:
-        """Forget everything from `end` on."""
-        keep = bisect_left(self._starts, end)
-        del self._starts[keep:], self._ends[keep:]
-        if self._ends and self._ends[-1] > end:
-            self._ends[-1] = end

@@ -9,7 +9,8 @@ Captured on the loop, run in a thread, touching only what it captured:
 5. removal of what the checkpoint no longer lists.
 """
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from tierlog.env import Disk, File
 from tierlog.hot import names, smallfile
@@ -18,7 +19,20 @@ from tierlog.hot.endmark import store_end
 from tierlog.hot.indexes import write_indexes
 from tierlog.hot.replay import snapshot_offsets
 from tierlog.hot.salvage import remove_segment
+from tierlog.hot.segment import Segment
 from tierlog.types import Offset, Position
+
+
+@dataclass(slots=True)
+class Pending:
+    """What the next job of a log has to take along, gathered on the loop."""
+
+    sealed: list[tuple[Segment, File, tuple[bytes, bytes]]] = field(default_factory=list)
+    snapshots: list[tuple[Offset, bytes]] = field(default_factory=list)
+    removals: list[Offset] = field(default_factory=list)
+    settlers: list[asyncio.Future[None]] = field(default_factory=list)
+    names_changed: bool = False
+    checkpoint_due: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,20 +13,18 @@ What always holds, all ends exclusive:
 """
 
 import asyncio
-from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
-from tierlog.env import Disk, File
-from tierlog.hot import names
 from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
 from tierlog.hot.directory import LogDirectory
 from tierlog.hot.endmark import store_end
 from tierlog.hot.errors import LogBroken, LogClosed, LogError, OffsetOutOfRange
-from tierlog.hot.job import SyncJob
+from tierlog.hot.job import Pending, SyncJob
+from tierlog.hot.producers import ProducedBatch
 from tierlog.hot.recovery import Recovery
 from tierlog.hot.replay import drop_snapshots
-from tierlog.hot.salvage import remove_segment
+from tierlog.hot.salvage import known_damage, remove_segment
 from tierlog.hot.segment import Segment, empty_numbers
 from tierlog.hot.segments import SegmentList
 from tierlog.hot.settings import LogSettings
@@ -34,6 +32,7 @@ from tierlog.hot.smallfile import make_directory
 from tierlog.hot.snapshot import encode_snapshot
 from tierlog.hot.store import refused
 from tierlog.hot.sync import Job
+from tierlog.hot.waiters import Waiters, reject, resolve
 from tierlog.records.batch import patch_log_append_time, patch_offset
 from tierlog.records.header import BatchHeader
 from tierlog.types import NO_TIMESTAMP, Bytes, LeaderEpoch, Offset, TimestampMs, WritableBytes
@@ -51,18 +50,6 @@ class Appended(NamedTuple):
     is_duplicate: bool
 
 
-@dataclass(slots=True)
-class Pending:
-    """What the next sync job has to take along."""
-
-    sealed: list[tuple[Segment, File, tuple[bytes, bytes]]] = field(default_factory=list)
-    snapshots: list[tuple[Offset, bytes]] = field(default_factory=list)
-    removals: list[Offset] = field(default_factory=list)
-    settlers: list[asyncio.Future[None]] = field(default_factory=list)
-    names_changed: bool = False
-    checkpoint_due: bool = False
-
-
 class Log:
     def __init__(
         self,
@@ -75,12 +62,18 @@ class Log:
         """Open the log in `directory`/`name`, or begin one at offset `start`."""
         self.path = f"{directory.path}/{name}"
         self.settings = settings
+        self._stamps = settings.log_append_time
+        self._flush_messages = settings.flush_messages
+        self._checkpoint_bytes = settings.checkpoint_bytes
         self._directory = directory
         self._disk = directory.disk
         self._boot = directory.disk.boot_id()
-        self._waiters: deque[tuple[Offset, asyncio.Future[None]]] = deque()
+        self._waiters = Waiters()
         self._jobs: list[Pending] = []
         self._refusal: str | None = None
+        self._closed = False
+        if directory.broken is not None:
+            raise directory.broken
         make_directory(self._disk, self.path)
         self._open(start)
         directory.attach(self)
@@ -117,7 +110,7 @@ class Log:
     @property
     def visible_end(self) -> Offset:
         """What consumers may see of this replica."""
-        return self.durable_end if self.settings.sync_gates_visibility else self.log_end
+        return self.durable_end if self._flush_messages == 1 else self.log_end
 
     # Appending
 
@@ -131,49 +124,40 @@ class Log:
         """
         if self._refusal is not None:
             raise self._refused()
-        if header.producer_id >= 0:
-            first = self.producers.check(header)
-            if first is not None:
-                stamp = first.timestamp if self.settings.log_append_time else NO_TIMESTAMP
-                return Appended(first.base_offset, first.last_offset, stamp, True)
+        has_producer = header.producer_id >= 0
+        if has_producer and (first := self.producers.check(header)) is not None:
+            return self._duplicate_of(first)
         size = len(batch)
         base_offset = self.log_end
         last_offset = Offset(base_offset + header.last_offset_delta)
         if not self._active.has_room(size, last_offset):
             self.roll()
         timestamp, stamp = header.max_timestamp, NO_TIMESTAMP
-        if self.settings.log_append_time:
+        if self._stamps:
             timestamp = stamp = TimestampMs(now_ms)
             patch_log_append_time(batch, timestamp_ms=now_ms)
-        patch_offset(batch, base_offset=base_offset, leader_epoch=leader_epoch)
-        self._write(batch, size, last_offset, timestamp, now_ms)
-        self.epochs.note(leader_epoch, base_offset)
-        if header.producer_id >= 0:
-            self.producers.note(header, base_offset, timestamp, now_ms=now_ms)
-        self._after_append(size, header.record_count)
-        return Appended(base_offset, last_offset, stamp, False)
-
-    def _write(
-        self, batch: Bytes, size: int, last_offset: Offset, timestamp: TimestampMs, now_ms: int
-    ) -> None:
-        active = self._active
+        patch_offset(batch, base_offset, leader_epoch)
         try:
-            active.append(batch, size=size, last_offset=last_offset, max_timestamp=timestamp)
+            self._active.append(batch, size, last_offset, timestamp, now_ms)
         except OSError as fault:
             raise self._directory.syncs.latch(fault) from fault
-        if active.first_append_ms < 0:
-            active.first_append_ms = now_ms
-        self.log_end = active.next_offset
-
-    def _after_append(self, size: int, record_count: int) -> None:
+        self.log_end = Offset(last_offset + 1)
+        if leader_epoch > self.epochs.latest:
+            self.epochs.note(leader_epoch, base_offset)
+        if has_producer:
+            self.producers.note(header, base_offset, timestamp, now_ms=now_ms)
         self._bytes_since_checkpoint += size
-        self._messages_since_sync += record_count
-        settings = self.settings
+        self._messages_since_sync += header.record_count
         if (
-            self._messages_since_sync >= settings.flush_messages
-            or self._bytes_since_checkpoint >= settings.checkpoint_bytes
+            self._messages_since_sync >= self._flush_messages
+            or self._bytes_since_checkpoint >= self._checkpoint_bytes
         ):
             self._directory.syncs.request(self)
+        return Appended(base_offset, last_offset, stamp, False)
+
+    def _duplicate_of(self, first: ProducedBatch) -> Appended:
+        stamp = first.timestamp if self.settings.log_append_time else NO_TIMESTAMP
+        return Appended(first.base_offset, first.last_offset, stamp, True)
 
     def roll_due(self, now_ms: int) -> bool:
         """Whether `segment.ms` has passed since the active segment's first append."""
@@ -182,6 +166,7 @@ class Log:
 
     def roll(self) -> None:
         """Seal the active segment and go on in a new one. A no-op while it is empty."""
+        self._require_open()
         old, old_file = self._active, self._active_file
         if old.size == 0:
             return
@@ -196,7 +181,8 @@ class Log:
         try:
             self._active_file = new.activate(space=self._directory, create=True)
         except OSError as fault:
-            raise refused(fault) from fault
+            full = refused(fault)
+            raise (self._directory.syncs.latch(fault) if full is fault else full) from fault
         self._active = new
         self.segments.add(new, trusted_from=0)
         self._pending.sealed.append((old, old_file, old.seal()))
@@ -228,17 +214,25 @@ class Log:
 
     def wait_visible(self, end: Offset) -> asyncio.Future[None]:
         """Done once everything below `end` is visible; fails with the log. `end` <= `log_end`."""
+        assert end <= self.log_end
         future = asyncio.get_running_loop().create_future()
         if self._refusal is not None:
             future.set_exception(self._refused())
         elif end <= self.visible_end:
             future.set_result(None)
         else:
-            self._waiters.append((end, future))
+            self._waiters.add(end, future)
         return future
 
     def settle(self) -> asyncio.Future[None]:
         """Done once everything that is pending now is on the disk, trims included."""
+        if self._refusal is None:
+            return self._settle()
+        future = asyncio.get_running_loop().create_future()
+        future.set_exception(self._refused())
+        return future
+
+    def _settle(self) -> asyncio.Future[None]:
         future = asyncio.get_running_loop().create_future()
         self._pending.settlers.append(future)
         self._directory.syncs.request(self)
@@ -291,29 +285,39 @@ class Log:
             self._directory.pool.unpin(segment.path)
             segment.release_indexes()
         self.durable_end = max(self.durable_end, job.end)
-        while self._waiters and self._waiters[0][0] <= self.durable_end:
-            resolve(self._waiters.popleft()[1])
+        self._waiters.wake(self.durable_end)
         for future in done.settlers:
             resolve(future)
+        if done.sealed and self._refusal is None:
+            self._drop_below_start()  # A trim had to leave them to their job.
 
     # Shortening
 
     def trim(self, start: Offset) -> None:
-        """Move the log start offset up; segments wholly below it go with the next sync job."""
-        if not self.log_start <= start <= self.log_end:
-            raise OffsetOutOfRange(start, log_start=self.log_start, log_end=self.log_end)
+        """Move the log start offset up, at most to the visible end.
+
+        Segments wholly below it go with the next sync job, those being synced with the one after.
+        """
+        self._require_open()
+        if not self.log_start <= start <= self.visible_end:
+            raise OffsetOutOfRange(start, log_start=self.log_start, log_end=self.visible_end)
         self.log_start = start
         self.epochs.trim(start)
+        self._pending.checkpoint_due = True
+        self._directory.syncs.request(self)
+        self._drop_below_start()
+
+    def _drop_below_start(self) -> None:
         unsynced = {one.base_offset for work in self._jobs for one, _, _ in work.sealed}
         unsynced |= {one.base_offset for one, _, _ in self._pending.sealed}
         for segment in list(self.segments)[:-1]:
-            if segment.next_offset > start or segment.base_offset in unsynced:
+            if segment.next_offset > self.log_start or segment.base_offset in unsynced:
                 break
             self.segments.remove(segment)
             self._directory.pool.forget(segment.path)
             self._pending.removals.append(segment.base_offset)
-        self._pending.checkpoint_due = True
-        self._directory.syncs.request(self)
+            self._pending.checkpoint_due = True
+            self._directory.syncs.request(self)
 
     def truncate(self, end: Offset) -> None:
         """Forget every batch from the one that holds `end` on. Blocks; nothing may be pending.
@@ -321,20 +325,30 @@ class Log:
         For a follower that diverged (KIP-101). Durable when it returns; cut off half way, the log
         ends somewhere between the old and the new end, and the follower truncates again.
         """
+        self._require_open()
         assert self._directory.syncs.is_idle(self), "settle before truncating"
         if not self.log_start <= end <= self.log_end:
             raise OffsetOutOfRange(end, log_start=self.log_start, log_end=self.log_end)
+        try:
+            self._cut(end)
+        except OSError as fault:
+            raise self._directory.syncs.latch(fault) from fault
+
+    def _cut(self, end: Offset) -> None:
         kept, cut, position = self.segments.place_of(end)
         self.epochs.truncate(cut)
         checkpoint = replace(
             self._checkpoint(clean=False),
             durable_end=min(self.durable_end, cut),
-            segments=tuple(one.numbers for one in self.segments if one.next_offset <= cut),
+            # Not the one that is cut: even if it is kept whole, its end may not be synced yet.
+            segments=tuple(
+                one.numbers for one in self.segments if one.next_offset <= kept.base_offset
+            ),
         )
         store_checkpoint(self._disk, self.path, checkpoint)
         store_end(self._disk, self.path, checkpoint.durable_end, sync=True)
         drop_snapshots(self._disk, self.path, lambda offset: offset > cut)
-        for segment in reversed([one for one in self.segments if one is not kept]):
+        for segment in reversed(list(self.segments)):
             if segment.base_offset > kept.base_offset:
                 self._directory.pool.forget(segment.path)
                 remove_segment(self._disk, self.path, segment.base_offset)
@@ -350,53 +364,68 @@ class Log:
         self._refuse(str(broken))
         for work in [*self._jobs, self._pending]:
             for future in work.settlers:
-                if not future.done():
-                    future.set_exception(self._refused())
+                reject(future, self._refused())
 
     async def close(self) -> None:
-        """Sync, write a clean checkpoint, let go of the files."""
-        self._refuse("the log is closed")
-        if self._directory.broken is None:
-            while not self._directory.syncs.is_idle(self):
-                await self.settle()
-            job = self.begin_sync(clean=True)
-            await self._directory.env.tasks.in_thread(job.run)
-            self.end_sync(job)
-        self._release()
+        """Sync, write a clean checkpoint, let go of the files. Nothing more the second time.
+
+        In a broken directory nothing is written any more. `LogBroken` if it breaks meanwhile.
+        """
+        if not self._begin_close():
+            return
+        directory = self._directory
+        try:
+            while directory.broken is None and not directory.syncs.is_idle(self):
+                await self._settle()
+            if directory.broken is None:
+                job = self.begin_sync(clean=True)
+                await directory.env.tasks.in_thread(job.run)
+                self.end_sync(job)
+        except OSError as fault:
+            raise directory.syncs.latch(fault) from fault
+        finally:
+            directory.detach(self)
+        self._let_go()
 
     def close_now(self) -> None:
         """The same, blocking, for tools without a loop; everything pending goes along."""
-        self._refuse("the log is closed")
-        job = self.begin_sync(clean=True)
-        job.run()
-        self.end_sync(job)
-        self._release()
+        if not self._begin_close():
+            return
+        try:
+            if self._directory.broken is None:
+                job = self.begin_sync(clean=True)
+                job.run()
+                self.end_sync(job)
+        except OSError as fault:
+            raise self._directory.syncs.latch(fault) from fault
+        finally:
+            self._directory.detach(self)
+        self._let_go()
 
-    def _release(self) -> None:
+    def _begin_close(self) -> bool:
+        if self._closed:
+            return False
+        self._closed = True
+        if self._refusal is None:
+            self._refuse("the log is closed")
+        return True
+
+    def _let_go(self) -> None:
+        if self._directory.broken is not None:
+            return  # A job may still be under way on these files; they go with the directory.
         for segment in self.segments:
             self._directory.pool.forget(segment.path)
-        self._directory.detach(self)
 
     def _refuse(self, sentence: str) -> None:
         self._refusal = sentence
-        for _, future in self._waiters:
-            if not future.done():
-                future.set_exception(self._refused())
-        self._waiters.clear()
+        self._waiters.fail(self._refused())
+
+    def _require_open(self) -> None:
+        if self._refusal is not None:
+            raise self._refused()
 
     def _refused(self) -> LogError:
         assert self._refusal is not None
         if self._directory.broken is not None:
             return LogBroken(self._refusal)
         return LogClosed(f"{self.path}: {self._refusal}")
-
-
-def resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
-def known_damage(disk: Disk, directory: str) -> list[tuple[Offset, Offset]]:
-    """Ranges that this or an earlier recovery set aside as damaged."""
-    found = (names.parse_aside(name, names.DAMAGED) for name in disk.listdir(directory))
-    return [span for span in found if span is not None]

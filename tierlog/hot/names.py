@@ -37,6 +37,9 @@ def parse_offset(name: str, suffix: str) -> Offset | None:
 def parse_aside(name: str, suffix: str) -> tuple[Offset, Offset] | None:
     stem, dot, found = name.partition(".")
     start, dash, end = stem.partition("-")
-    if not dot or found != suffix or not dash or not (start.isdigit() and end.isdigit()):
+    digits = start + end
+    if not dot or found != suffix or not dash or not (start and end):
+        return None
+    if not digits.isascii() or not digits.isdigit():
         return None
     return Offset(int(start)), Offset(int(end))

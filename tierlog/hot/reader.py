@@ -7,17 +7,27 @@ stay readable; the damaged range itself raises `DamagedOffsets`.
 """
 
 import logging
+from struct import Struct
 from typing import NoReturn
 
 from tierlog.hot.errors import DamagedOffsets
 from tierlog.hot.intervals import Intervals
 from tierlog.hot.scan import resync, scan, walk
 from tierlog.hot.segment import Segment
-from tierlog.records.batch import HEADER_BYTES, parse_header
+from tierlog.records.batch import HEADER_BYTES, PREFIX_BYTES, parse_header
+from tierlog.records.errors import CorruptBatch
 from tierlog.records.header import BatchHeader
-from tierlog.types import Bytes, Offset, Position, TimestampMs
+from tierlog.records.record import decode_records
+from tierlog.types import NO_TIMESTAMP, Bytes, Offset, Position, TimestampMs
 
 logger = logging.getLogger(__name__)
+
+unpack_place = Struct(">qi11xi").unpack_from
+"""Base offset, length and last offset delta of a header: all that cutting a read needs."""
+
+LARGE_BYTES = 64 << 10
+"""Reads of this size and more end where the index says: an index interval less, and no byte is
+copied twice."""
 
 KNOWN_MAX = 32
 """Remembered batch starts: a sequential reader asks next for where its last read ended."""
@@ -37,54 +47,93 @@ class SegmentReader:
         self.segment = segment
         self._known: dict[Offset, Position] = {}
         self._checked = Intervals()
-        self.trust_from(trusted_from)
+        # From here on bytes were, or will be, written or scanned by this process.
+        if trusted_from < EVERYTHING:
+            self._checked.add(trusted_from, EVERYTHING)
 
-    def trust_from(self, position: int) -> None:
-        """Bytes from here on were, or will be, written or scanned by this process."""
-        if position < EVERYTHING:
-            self._checked.add(position, EVERYTHING)
-
-    def cut(self, size: Position) -> None:
-        """The segment was truncated."""
-        self._known = {offset: at for offset, at in self._known.items() if at <= size}
+    def holds(self, offset: Offset) -> bool:
+        return self.segment.base_offset <= offset < self.segment.next_offset
 
     def read(self, offset: Offset, *, bytes_max: int, end: Offset) -> Bytes:
         """Whole batches from the one that holds `offset`, at least one, all of them below `end`.
 
         `offset` lies in the segment; the result is empty only if `end` is in the same batch.
         """
-        segment = self.segment
         position, expected = self.locate(offset)
-        stop = segment.size if end >= segment.next_offset else self.locate(end)[0]
+        try:
+            return self._read_from(position, expected, bytes_max=bytes_max, end=end)
+        except DamagedOffsets as damage:
+            if offset < damage.end:
+                raise
+        # The damaged header claimed offsets that sound batches behind it hold.
+        position, expected = self._locate_by_scan(offset, position, expected)
+        return self._read_from(position, expected, bytes_max=bytes_max, end=end)
+
+    def _read_from(
+        self, position: Position, expected: Offset, *, bytes_max: int, end: Offset
+    ) -> Bytes:
+        segment = self.segment
+        stop, next_offset = self.locate(end)
         if position >= stop:
             return b""
         size = min(max(bytes_max, HEADER_BYTES), stop - position)
-        data: Bytes = segment.file().pread(size, position)
-        if position + size < stop or len(data) < size:
-            data, next_offset = self._whole_batches(data, position)
+        if LARGE_BYTES <= size < stop - position:
+            data, next_offset = self._up_to_border(position, size, stop)
+            is_short = not data
         else:
-            next_offset = min(end, segment.next_offset)
-        if not self._checked.covers(position, position + len(data)):
+            data = segment.file().pread(size, position)
+            is_short = len(data) < size
+            if position + size < stop and not is_short:
+                data, next_offset = self._whole_batches(data, position, stop)
+                is_short = not data
+        if is_short or not self._checked.covers(position, position + len(data)):
             checked = self._check(data, position, expected)
-            if len(checked) < len(data):
+            if is_short or len(checked) < len(data):
                 return checked
         self._remember(next_offset, Position(position + len(data)))
         return data
 
-    def _whole_batches(self, data: Bytes, position: Position) -> tuple[Bytes, Offset]:
-        """Cut behind the last whole batch, or read on to the end of the first."""
-        if len(data) < HEADER_BYTES:
-            return data, Offset(-1)  # The file lost its end; the check will say so.
-        first = parse_header(data)
-        if first.size_bytes > len(data):
-            return self.segment.file().pread(first.size_bytes, position), first.next_offset
+    def _up_to_border(self, position: Position, size: int, stop: Position) -> tuple[Bytes, Offset]:
+        """Whole batches, up to the last one within `size` that the index knows.
+
+        The header of that one is read along: it must agree with the index.
+        """
+        offsets = self.segment.indexes().offsets
+        entry = offsets.before_position(Position(position + size - HEADER_BYTES))
+        border = 0 if entry is None else entry.position - position
+        if entry is not None and border > 0:
+            data = self.segment.file().pread(border + HEADER_BYTES, position)
+            if len(data) == border + HEADER_BYTES:
+                base_offset, _, delta = unpack_place(data, border)
+                if base_offset + delta == entry.last_offset:
+                    return memoryview(data)[:border], base_offset
+        data = self.segment.file().pread(size, position)
+        if len(data) < size:
+            return b"", Offset(-1)
+        return self._whole_batches(data, position, stop)
+
+    def _whole_batches(
+        self, data: Bytes, position: Position, stop: Position
+    ) -> tuple[Bytes, Offset]:
+        """Cut behind the last whole batch, or read on to the end of the first.
+
+        Empty when its length is damaged or the file lost its end: there is no whole batch.
+        """
+        base_offset, length, delta = unpack_place(data)
+        size, first_size = len(data), length + PREFIX_BYTES
+        if first_size > stop - position:
+            return b"", base_offset
+        if first_size > size:
+            whole = self.segment.file().pread(first_size, position)
+            return whole if len(whole) == first_size else b"", Offset(base_offset + delta + 1)
         cut, next_offset = self._indexed_border(data, position)
-        while cut + HEADER_BYTES <= len(data):
-            header = parse_header(data, cut)
-            if header.size_bytes < HEADER_BYTES or cut + header.size_bytes > len(data):
+        while cut + HEADER_BYTES <= size:
+            base_offset, length, delta = unpack_place(data, cut)
+            end = cut + length + PREFIX_BYTES
+            if end > size or length < HEADER_BYTES - PREFIX_BYTES:
                 break
-            cut += header.size_bytes
-            next_offset = header.next_offset
+            cut = end
+            next_offset = Offset(base_offset + delta + 1)
         return memoryview(data)[:cut], next_offset
 
     def _indexed_border(self, data: Bytes, position: Position) -> tuple[int, Offset]:
@@ -92,9 +141,10 @@ class SegmentReader:
         offsets = self.segment.indexes().offsets
         entry = offsets.before_position(Position(position + len(data) - HEADER_BYTES))
         if entry is not None and entry.position > position:
-            header = parse_header(data, entry.position - position)
-            if header.last_offset == entry.last_offset:
-                return entry.position - position, header.base_offset
+            border = entry.position - position
+            base_offset, _, delta = unpack_place(data, border)
+            if base_offset + delta == entry.last_offset:
+                return border, base_offset
         return 0, Offset(-1)
 
     def _check(self, data: Bytes, position: Position, expected: Offset) -> Bytes:
@@ -103,7 +153,7 @@ class SegmentReader:
         state = walk(data, at=position, expected=expected, contiguous=segment.contiguous)
         self._checked.add(position, state.position)
         if state.position == position:
-            self._raise_damaged(position, expected, str(state.fault))
+            self._raise_damaged(position, expected, state.fault)
         return data if state.fault is None else memoryview(data)[: state.position - position]
 
     def locate(self, offset: Offset) -> tuple[Position, Offset]:
@@ -189,7 +239,7 @@ class SegmentReader:
                 return segment.size, segment.next_offset
             sound = self._next_sound(state.position, state.next_offset)
             if sound is None or offset < sound[1]:
-                self._raise_damaged(state.position, state.next_offset, str(state.fault))
+                self._raise_damaged(state.position, state.next_offset, state.fault)
             position, expected = sound
 
     def _next_sound(self, position: Position, start: Offset) -> tuple[Position, Offset] | None:
@@ -203,7 +253,10 @@ class SegmentReader:
         )
         return None if found is None else (found[0], found[1].base_offset)
 
-    def _raise_damaged(self, position: Position, start: Offset, reason: str) -> NoReturn:
+    def _raise_damaged(
+        self, position: Position, start: Offset, fault: CorruptBatch | None
+    ) -> NoReturn:
+        reason = str(fault or f"no whole batch at position {position}")
         sound = self._next_sound(position, start)
         end = self.segment.next_offset if sound is None else sound[1]
         raise DamagedOffsets(start, end, where=self.segment.path, reason=reason)
@@ -237,6 +290,47 @@ class SegmentReader:
         logger.warning("the time index of %s disagrees with its batches: rebuilt", segment.path)
         segment.rebuild_indexes()
         return segment.base_offset
+
+    def latest(self, *, start: Offset, end: Offset) -> tuple[Offset, TimestampMs] | None:
+        """The record of [start, end) with the largest timestamp, the first of several."""
+        segment = self.segment
+        if start <= segment.max_timestamp_offset < end:
+            found = self._latest_of_batch(segment.max_timestamp_offset, start)
+            if found is not None and found[1] == segment.max_timestamp:
+                return found
+        return self._latest_by_walk(start, end)
+
+    def _latest_by_walk(self, start: Offset, end: Offset) -> tuple[Offset, TimestampMs] | None:
+        """The largest of the segment is trimmed away or not visible yet: go by the headers."""
+        segment = self.segment
+        best: tuple[Offset, TimestampMs] | None = None
+        position, expected = self.locate(self._skip_smaller(start, end))
+        while position < segment.size and expected < end:
+            header = self._header_at(position, expected)
+            if header is None:
+                self._raise_damaged(position, expected, None)
+            if expected < start:  # The log start cuts through this batch.
+                best = self._latest_of_batch(start, start)
+            elif header.max_timestamp > (best[1] if best else NO_TIMESTAMP):
+                best = header.last_offset, header.max_timestamp
+            position = Position(position + header.size_bytes)
+            expected = header.next_offset
+        return None if best is None else self._latest_of_batch(best[0], start)
+
+    def _skip_smaller(self, start: Offset, end: Offset) -> Offset:
+        """An offset before which nothing from `start` on is larger, if the time index is right."""
+        entry = self.segment.indexes().times.before_offset(end)
+        if entry is None or entry.last_offset <= start:
+            return max(start, self.segment.base_offset)
+        header = self._header_at(*self.locate(entry.last_offset))
+        agrees = header and (header.max_timestamp, header.last_offset) == entry
+        return entry.last_offset if agrees else max(start, self.segment.base_offset)
+
+    def _latest_of_batch(self, offset: Offset, start: Offset) -> tuple[Offset, TimestampMs] | None:
+        batch = self.read(offset, bytes_max=1, end=self.segment.next_offset)
+        records = [record for record in decode_records(batch) if record.offset >= start]
+        latest = max(records, key=lambda record: record.timestamp, default=None)
+        return None if latest is None else (latest.offset, latest.timestamp)
 
     def _remember(self, offset: Offset, position: Position) -> None:
         known = self._known

@@ -10,8 +10,9 @@ offsets keep naming the records they named; the bad bytes go into a file beside 
   until another copy fills the gap.
 
 Which of the two is `judge`. Offsets that were seen in a cut tail are not given out again: the next
-segment begins behind them. Everything scanned is fdatasynced before it counts as durable, so a
-recovery that is itself cut off can simply be run again.
+segment begins behind them. Everything scanned is fdatasynced before it counts as durable, and where
+the page cache may outlive a failed fsync, written again first. A recovery that is itself cut off
+can simply be run again.
 """
 
 import logging
@@ -27,13 +28,13 @@ from tierlog.hot.files import FilePool
 from tierlog.hot.indexes import write_indexes
 from tierlog.hot.producers import Producers
 from tierlog.hot.replay import drop_snapshots, load_producers
-from tierlog.hot.salvage import remove_segment, set_aside, split_off
-from tierlog.hot.scan import Misplaced, Scanned, resync, scan, seen_end
+from tierlog.hot.salvage import remove_segment, rewrite, set_aside, split_off
+from tierlog.hot.scan import Misplaced, Scanned, Visit, resync, scan, seen_end
 from tierlog.hot.segment import Segment, SegmentNumbers, empty_numbers
 from tierlog.hot.settings import LogSettings
 from tierlog.hot.snapshot import encode_snapshot
 from tierlog.records.errors import TruncatedBatch
-from tierlog.records.header import BatchHeader
+from tierlog.records.header import PREFIX_BYTES, BatchHeader
 from tierlog.types import Offset, Position
 
 logger = logging.getLogger(__name__)
@@ -166,8 +167,9 @@ class Recovery:
         that is longer is believed up to its listed size.
         """
         listed = self._listed(bases)
+        present = set(bases)
         for numbers in listed:
-            size = self._size_of(numbers.base_offset) if numbers.base_offset in bases else -1
+            size = self._size_of(numbers.base_offset) if numbers.base_offset in present else -1
             if size < numbers.size:
                 break
             self.segments.append(self._segment(numbers))
@@ -178,8 +180,8 @@ class Recovery:
         believed = [segment.base_offset for segment in self.segments]
         if bases == believed and len(believed) == len(listed) and not self._longer():
             return None
-        last = believed[-1:] if self._longer() else []
-        return [base for base in bases if base not in believed or base in last]
+        settled = set(believed[:-1] if self._longer() else believed)
+        return [base for base in bases if base not in settled]
 
     def _listed(self, bases: list[Offset]) -> list[SegmentNumbers]:
         """The checkpoint's segments. What lies before them are leftovers of a trim and go now."""
@@ -237,13 +239,6 @@ class Recovery:
 
     def _scan_segment(self, segment: Segment, *, ceiling: Offset) -> Offset | None:
         """Scan to the end or to the first bad batch; returns the base of what was split off."""
-
-        def visit(header: BatchHeader, position: Position) -> None:
-            if header.base_offset >= ceiling:
-                raise Misplaced("the next segment has this batch", position=position)
-            segment.visit(header, position)
-            self._learn(header)
-
         file = segment.file()
         size = Position(file.size())
         self.trusted_from[segment.base_offset] = segment.size
@@ -254,13 +249,29 @@ class Recovery:
             end=size,
             expected=segment.next_offset,
             contiguous=self.settings.contiguous,
-            visit=visit,
+            visit=self._visitor(segment, ceiling),
         )
+        segment.grow(state.position, state.next_offset)
         return None if state.fault is None else self._take_out(file, state, size, ceiling)
 
-    def _learn(self, header: BatchHeader) -> None:
-        self.epochs.note(header.leader_epoch, header.base_offset)
-        self.producers.visit(header, now_ms=self.now_ms)
+    def _visitor(self, segment: Segment, ceiling: Offset) -> Visit:
+        """What a scan does with each batch. One flat function: it runs millions of times."""
+        note = segment.indexes().note
+        epochs, producers, now_ms = self.epochs, self.producers, self.now_ms
+
+        def visit(header: BatchHeader, position: Position) -> None:
+            base_offset, length, leader_epoch, _, _, _, delta, _, timestamp, producer_id, *_ = (
+                header
+            )
+            if base_offset >= ceiling:
+                raise Misplaced("the next segment has this batch", position=position)
+            note(position, length + PREFIX_BYTES, Offset(base_offset + delta), timestamp)
+            if leader_epoch > epochs.latest:
+                epochs.note(leader_epoch, base_offset)
+            if producer_id >= 0:
+                producers.visit(header, now_ms=now_ms)
+
+        return visit
 
     def _take_out(
         self, file: File, state: Scanned, size: Position, ceiling: Offset
@@ -342,12 +353,29 @@ class Recovery:
 
     # Making it durable
 
+    def _make_durable(self, segment: Segment) -> None:
+        rebooted = self.checkpoint is not None and self.checkpoint.boot != self.boot
+        if not rebooted:
+            rewrite(segment.file(), start=self._unsynced_from(segment), end=segment.size)
+        segment.file().fdatasync()
+
+    def _unsynced_from(self, segment: Segment) -> Position:
+        """A position before the first scanned batch that is not on record as durable."""
+        scanned_from = self.trusted_from[segment.base_offset]
+        if self.durable_end is None:
+            return scanned_from
+        if segment.next_offset <= self.durable_end:
+            return segment.size
+        entry = segment.indexes().offsets.at_or_before(Offset(self.durable_end - 1))
+        return scanned_from if entry is None else max(scanned_from, entry.position)
+
     def _settle(self) -> None:
         for segment in self.segments:
             if segment.base_offset in self.trusted_from:
-                segment.file().fdatasync()
+                self._make_durable(segment)
                 content = segment.indexes().to_bytes()
                 write_indexes(self.disk, self.directory, segment.base_offset, content)
+                segment.release_indexes()
         log_end = self.segments[-1].next_offset
         drop_snapshots(self.disk, self.directory, lambda offset: offset > log_end)
         snapshot = names.segment_path(self.directory, log_end, names.SNAPSHOT)

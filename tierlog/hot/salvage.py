@@ -28,6 +28,21 @@ def copy_range(disk: Disk, source: File, *, start: Position, end: Position, path
         target.close()
 
 
+def rewrite(file: File, *, start: Position, end: Position) -> None:
+    """Write bytes where they stand, so that the next fdatasync takes them to the platter.
+
+    After a failed fsync the kernel takes pages for clean that it never wrote: readers see them, a
+    later fdatasync succeeds, and a power cut loses them all the same.
+    """
+    position = int(start)
+    while position < end:
+        piece = memoryview(file.pread(min(PIECE_BYTES, end - position), position))
+        written = 0
+        while written < len(piece):
+            written += file.pwrite(piece[written:], position + written)
+        position += len(piece)
+
+
 def set_aside(
     disk: Disk, directory: str, source: File, *, start: Position, end: Position, name: str
 ) -> None:
@@ -46,6 +61,12 @@ def split_off(
     copy_range(disk, source, start=start, end=end, path=path + smallfile.TEMPORARY)
     disk.rename(path + smallfile.TEMPORARY, path)
     disk.sync_dir(directory)
+
+
+def known_damage(disk: Disk, directory: str) -> list[tuple[Offset, Offset]]:
+    """Ranges that this or an earlier recovery set aside as damaged."""
+    found = (names.parse_aside(name, names.DAMAGED) for name in disk.listdir(directory))
+    return [span for span in found if span is not None]
 
 
 def remove_segment(disk: Disk, directory: str, base: Offset) -> None:

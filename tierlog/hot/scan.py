@@ -6,17 +6,19 @@ read in large pieces and hold one piece, or one batch, in memory.
 """
 
 from collections.abc import Callable
+from struct import Struct
 from typing import NamedTuple
 
 from tierlog.env import File
 from tierlog.records.batch import HEADER_BYTES, PREFIX_BYTES, parse_header, validate_stored
 from tierlog.records.errors import CorruptBatch, TruncatedBatch
-from tierlog.records.header import BatchHeader
+from tierlog.records.header import MAGIC, BatchHeader
 from tierlog.types import Bytes, Offset, Position
 
 PIECE_BYTES = 4 << 20
 BATCH_BYTES_MAX = 101 << 20  # A frame has at most 100 MiB, so no batch is larger.
 MAGIC_AT = 16
+OFFSET = Struct(">q")
 MAGIC_BYTE = b"\x02"
 
 Visit = Callable[[BatchHeader, Position], None]
@@ -114,10 +116,14 @@ def resync(
         piece = file.pread(min(PIECE_BYTES, end - position), position)
         found = piece.find(MAGIC_BYTE, MAGIC_AT)
         while found >= 0:
-            candidate = Position(position + found - MAGIC_AT)
-            header = _sound_at(file, candidate, end=end, floor=floor, ceiling=ceiling)
-            if header is not None:
-                return candidate, header
+            # A look at the offset first: a value may hold nothing but magic bytes, and a read of
+            # the disk for each would take minutes a segment.
+            (offset,) = OFFSET.unpack_from(piece, found - MAGIC_AT)
+            if floor < offset < ceiling:
+                candidate = Position(position + found - MAGIC_AT)
+                header = _sound_at(file, candidate, end=end, floor=floor, ceiling=ceiling)
+                if header is not None:
+                    return candidate, header
             found = piece.find(MAGIC_BYTE, found + 1)
         # The next piece begins early enough to see a header that straddles the border.
         position = Position(position + max(1, len(piece) - MAGIC_AT))
@@ -162,22 +168,37 @@ def seen_end(file: File, *, start: Position, end: Position, floor: Offset) -> Of
     """The offset behind the last one that headers in [start, end) speak of, sound or not.
 
     A tail that is cut may hold batches that somebody was told of: their offsets are not given out
-    again. Only a header that continues the log plausibly counts.
+    again. A header counts if it continues the log plausibly, one wrong field forgiven.
     """
     seen = floor
     position = start
     while position + HEADER_BYTES <= end:
         header = parse_header(file.pread(HEADER_BYTES, position))
-        if not (
-            header.magic == 2
-            and header.base_offset == seen
-            and header.record_count == header.last_offset_delta + 1 >= 1
-            and header.size_bytes >= HEADER_BYTES
-        ):
+        count = _claimed_count(header, expected=seen)
+        if count == 0:
             break
-        seen = header.next_offset
-        position = Position(position + header.size_bytes)
+        seen = Offset(seen + count)
+        position = Position(position + max(header.size_bytes, HEADER_BYTES))
     return seen
+
+
+def _claimed_count(header: BatchHeader, *, expected: Offset) -> int:
+    """How many offsets a header that may be damaged claims; 0 if it does not look like one."""
+    size_fits = HEADER_BYTES <= header.size_bytes <= BATCH_BYTES_MAX
+    counts = {header.last_offset_delta + 1, header.record_count}
+    votes = (
+        (header.magic == MAGIC)
+        + (header.base_offset == expected)
+        + size_fits
+        + (len(counts) == 1 and header.record_count >= 1)
+    )
+    if votes < 3:
+        return 0
+    if len(counts) == 1:
+        return max(1, header.record_count)
+    # One of the two is wrong: take the larger, if so many records could stand in the bytes.
+    count_max = header.size_bytes if size_fits else BATCH_BYTES_MAX
+    return max((count for count in counts if 1 <= count <= count_max), default=1)
 
 
 def visit_sound(

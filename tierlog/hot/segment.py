@@ -11,9 +11,8 @@ from tierlog.env import Disk, File
 from tierlog.hot import names
 from tierlog.hot.files import FilePool
 from tierlog.hot.indexes import SegmentIndexes, build_indexes, load_indexes
-from tierlog.hot.settings import POSITION_MAX, RELATIVE_OFFSET_MAX, LogSettings
+from tierlog.hot.settings import RELATIVE_OFFSET_MAX, LogSettings
 from tierlog.hot.store import Space, Store
-from tierlog.records.header import BatchHeader
 from tierlog.types import NO_TIMESTAMP, Bytes, Offset, Position, TimestampMs
 
 
@@ -40,6 +39,7 @@ class Segment:
         "_indexes",
         "_pool",
         "_settings",
+        "_size_max",
         "_store",
         "base_offset",
         "directory",
@@ -71,6 +71,7 @@ class Segment:
         self._disk = disk
         self._pool = pool
         self._settings = settings
+        self._size_max = settings.segment_bytes
         self._store: Store | None = None
         self._indexes: SegmentIndexes | None = None
 
@@ -110,20 +111,28 @@ class Segment:
         return file
 
     def has_room(self, size: int, last_offset: int) -> bool:
-        """Whether a batch fits: by bytes, unless the segment is empty, and by the index columns."""
-        end = self.size + size
+        """Whether a batch fits: by bytes, unless the segment is empty, and by the index column.
+
+        Positions fit theirs: a segment has at most 1 GiB, or one batch.
+        """
         return (
-            (end <= self._settings.segment_bytes or self.size == 0)
-            and last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
-            and end <= POSITION_MAX
-        )
+            self.size + size <= self._size_max or self.size == 0
+        ) and last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
     def append(
-        self, batch: Bytes, *, size: int, last_offset: Offset, max_timestamp: TimestampMs
+        self,
+        batch: Bytes,
+        size: int,
+        last_offset: Offset,
+        max_timestamp: TimestampMs,
+        now_ms: int,
     ) -> None:
+        """Write the batch behind the others. Positional: the hot path pays for every keyword."""
         assert self._store is not None, "append to a sealed segment"
         assert self._indexes is not None
         position = self._store.append(batch, size)
+        if position == 0:
+            self.first_append_ms = now_ms
         self.size = Position(position + size)
         self.next_offset = Offset(last_offset + 1)
         if max_timestamp > self.max_timestamp:
@@ -131,15 +140,13 @@ class Segment:
             self.max_timestamp_offset = last_offset
         self._indexes.note(position, size, last_offset, max_timestamp)
 
-    def visit(self, header: BatchHeader, position: Position) -> None:
-        """Recovery found the next batch of the segment."""
-        indexes = self.indexes()  # First: what is loaded is cut to the size known so far.
-        self.size = Position(position + header.size_bytes)
-        self.next_offset = header.next_offset
-        if header.max_timestamp > self.max_timestamp:
-            self.max_timestamp = header.max_timestamp
-            self.max_timestamp_offset = header.last_offset
-        indexes.visit(header, position)
+    def grow(self, size: Position, next_offset: Offset) -> None:
+        """Recovery found batches up to here, and noted them in the indexes."""
+        indexes = self.indexes()
+        self.size = size
+        self.next_offset = next_offset
+        self.max_timestamp = indexes.max_timestamp
+        self.max_timestamp_offset = indexes.max_timestamp_offset
 
     def seal(self) -> tuple[bytes, bytes]:
         """No more appends. Returns the final content of the index files."""

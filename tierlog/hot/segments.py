@@ -11,7 +11,7 @@ from tierlog.hot.errors import DamagedOffsets
 from tierlog.hot.reader import EVERYTHING, SegmentReader
 from tierlog.hot.segment import Segment
 from tierlog.records.batch import parse_header
-from tierlog.records.timestamps import first_record_at_or_after, max_timestamp_record
+from tierlog.records.timestamps import first_record_at_or_after
 from tierlog.types import Bytes, Offset, Position, TimestampMs
 
 INDEXES_LOADED_MAX = 16
@@ -24,6 +24,7 @@ class SegmentList:
         self._readers: list[SegmentReader] = []
         self._bases: list[Offset] = []
         self._loaded: dict[Offset, Segment] = {}
+        self._recent: SegmentReader | None = None
         self.damage = damage
         """Ranges that recovery found damaged, now or in an earlier life."""
 
@@ -40,19 +41,26 @@ class SegmentList:
     def add(self, segment: Segment, *, trusted_from: int = EVERYTHING) -> None:
         self._readers.append(SegmentReader(segment, trusted_from=trusted_from))
         self._bases.append(segment.base_offset)
+        self._recent = None  # It may just have been sealed: its indexes count from now on.
 
     def remove(self, segment: Segment) -> None:
         number = self._bases.index(segment.base_offset)
         del self._readers[number], self._bases[number]
+        self._recent = None
         self._loaded.pop(segment.base_offset, None)
 
     def read(self, offset: Offset, *, bytes_max: int, end: Offset) -> Bytes:
         """Whole batches of one segment from `offset` on, at least one, all below `end`."""
-        reader = self._reader_of(offset)
-        if reader is None or offset >= end:
+        if offset >= end:
             return b""
-        self._note_use(reader.segment)
-        return reader.read(max(offset, reader.segment.base_offset), bytes_max=bytes_max, end=end)
+        reader = self._recent
+        if reader is None or not reader.holds(offset):
+            reader = self._recent = self._reader_of(offset)
+            if reader is None:
+                return b""
+            self._note_use(reader.segment)
+            offset = max(offset, reader.segment.base_offset)
+        return reader.read(offset, bytes_max=bytes_max, end=end)
 
     def _reader_of(self, offset: Offset) -> SegmentReader | None:
         """The segment that holds `offset` or, across a gap, the first one behind it."""
@@ -102,16 +110,17 @@ class SegmentList:
 
     def latest(self, *, start: Offset, end: Offset) -> tuple[Offset, TimestampMs] | None:
         """The record of [start, end) with the largest timestamp, the first of several."""
-        held = [
-            segment
-            for segment in self
-            if start <= segment.max_timestamp_offset < end and segment.max_timestamp >= 0
-        ]
-        if not held:
-            return None
-        segment = max(held, key=lambda one: (one.max_timestamp, -one.base_offset))
-        batch = self.read(segment.max_timestamp_offset, bytes_max=1, end=end)
-        return max_timestamp_record(batch) if batch else None
+        best: tuple[Offset, TimestampMs] | None = None
+        for reader in sorted(self._readers, key=lambda one: -one.segment.max_timestamp):
+            segment = reader.segment
+            if segment.max_timestamp < (0 if best is None else best[1]):
+                break
+            if start < segment.next_offset and segment.base_offset < end:
+                self._note_use(segment)
+                found = reader.latest(start=start, end=end)
+                if found and (best is None or (-found[1], found[0]) < (-best[1], best[0])):
+                    best = found
+        return best
 
     def _note_use(self, segment: Segment) -> None:
         """Sealed segments keep their indexes in memory while they are among the last used."""

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from tierlog.errors import TierlogError
 
-POSITION_MAX = 2**32 - 1
 RELATIVE_OFFSET_MAX = 2**31 - 1  # Kafka reads the index column as a signed 32-bit number.
 FLUSH_NEVER = 2**63 - 1
 
@@ -38,10 +37,6 @@ class LogSettings:
         require("flush.messages", self.flush_messages, at_least=1, at_most=FLUSH_NEVER)
         require("producer.id.expiration.ms", self.producer_expiration_ms, at_least=1)
         require("checkpoint.bytes", self.checkpoint_bytes, at_least=1)
-
-    @property
-    def sync_gates_visibility(self) -> bool:
-        return self.flush_messages == 1
 
 
 def require(name: str, value: int, *, at_least: int, at_most: int = FLUSH_NEVER) -> None:

@@ -5,6 +5,7 @@ the old or the new content is there, never a mixture. `.tmp` leftovers mean noth
 when a log opens.
 """
 
+from contextlib import suppress
 from os.path import dirname
 
 from tierlog.env import Disk
@@ -44,10 +45,15 @@ def read_all(disk: Disk, path: str) -> bytes:
 
 
 def make_directory(disk: Disk, path: str) -> None:
-    """Make the directory and its parents, each name durable: a file in a lost folder is lost."""
-    if disk.exists(path):
-        return
+    """Make the directory and its parents, each name durable: a file in a lost folder is lost.
+
+    One that exists is synced too: whoever made it may have been killed before he synced its name.
+    """
     parent = dirname(path) or "."
-    make_directory(disk, parent)
-    disk.mkdir(path)
-    disk.sync_dir(parent)
+    if not disk.exists(path):
+        make_directory(disk, parent)
+        disk.mkdir(path)
+        disk.sync_dir(parent)
+        return
+    with suppress(PermissionError):  # Not ours to read, so not ours: somebody else made it.
+        disk.sync_dir(parent)

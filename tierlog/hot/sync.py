@@ -48,6 +48,10 @@ class Syncs(Protocol):
         """Nothing pending, nothing under way."""
         ...
 
+    def forget(self, log: Syncable) -> None:
+        """The log is closed: what it asked for is done, or will not be."""
+        ...
+
     def latch(self, fault: BaseException) -> LogBroken:
         """A write failed: refuse everything from now on."""
         ...
@@ -55,6 +59,8 @@ class Syncs(Protocol):
 
 class _Latch:
     def __init__(self) -> None:
+        # Dictionaries as ordered sets: first come, first synced.
+        self._pending: dict[Syncable, None] = {}
         self.broken: LogBroken | None = None
         self.on_broken: Callable[[LogBroken], None] = lambda _: None
 
@@ -67,6 +73,9 @@ class _Latch:
             self.on_broken(self.broken)
         return self.broken
 
+    def forget(self, log: Syncable) -> None:
+        self._pending.pop(log, None)
+
 
 class SyncScheduler(_Latch):
     """Runs jobs in threads and hears of them on the running loop."""
@@ -75,8 +84,6 @@ class SyncScheduler(_Latch):
         super().__init__()
         self._tasks = tasks
         self._jobs_max = jobs_max
-        # Dictionaries as ordered sets: first come, first synced.
-        self._pending: dict[Syncable, None] = {}
         self._running: dict[Syncable, Job] = {}
         self._woken = False
 
@@ -118,10 +125,6 @@ class SyncScheduler(_Latch):
 
 class ManualSyncs(_Latch):
     """For tools and tests without a loop: whoever holds it says when the disk is synced."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pending: dict[Syncable, None] = {}
 
     def request(self, log: Syncable) -> None:
         self._pending[log] = None

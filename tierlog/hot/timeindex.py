@@ -41,7 +41,13 @@ class TimeIndex:
 
     def before(self, timestamp: TimestampMs) -> TimeEntry | None:
         """The last entry whose timestamp is smaller: what is sought lies behind its offset."""
-        count = self._pairs.count_at_most(timestamp - 1, column=0)
+        return self._entry(self._pairs.count_at_most(timestamp - 1, column=0))
+
+    def before_offset(self, offset: Offset) -> TimeEntry | None:
+        """The last entry of a batch that ends before `offset`."""
+        return self._entry(self._pairs.count_at_most(offset - self.base_offset - 1, column=1))
+
+    def _entry(self, count: int) -> TimeEntry | None:
         if not count:
             return None
         found, relative = self._pairs.pair(count - 1)

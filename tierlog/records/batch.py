@@ -56,7 +56,7 @@ __all__ = [
 # On the good roads below every look-up counts (ADR 0004 has the figures): numbers of the layout,
 # which is in `header.py`, stand as literals, methods are bound in advance, and arguments may be
 # passed by place, since keyword-only ones cost a slower call. The two zeros given to crc32c are its
-# seed and "keep the interpreter lock": a hand-over would take longer than the CRC of most batches.
+# seed and "keep the interpreter lock": handing it over for a few microseconds is no gain.
 _unpack = HEADER.unpack_from
 _new = tuple.__new__
 _put_place = Struct(">qii").pack_into
@@ -134,6 +134,7 @@ def validate_stored(buffer: Bytes, position: int = 0) -> BatchHeader:
 
     Every failure is a `CorruptBatch`, and a `TruncatedBatch` where the buffer ends first. The
     caller compares base offset and leader epoch with what it expects: the CRC does not cover them.
+    Pass a memoryview here too.
     """
     try:
         fields = _unpack(buffer, position)

@@ -113,7 +113,7 @@ class BatchHeader(NamedTuple):
     def lacks_max_timestamp(self) -> bool:
         """The writer left the field empty though its records have timestamps.
 
-        Sarama before 1.45 does so for every batch. Kafka's broker fills the field in; see
+        Sarama did so for every batch until early 2025. Kafka's broker fills the field in; see
         `timestamps.fill_max_timestamp`.
         """
         return self.max_timestamp < 0 <= self.base_timestamp

@@ -28,6 +28,7 @@ from tierlog.wire.errors import (
     UnknownApi,
     UnsupportedVersion,
 )
+from tierlog.wire.quirks import SURPLUS_BYTES, asks_for_all_topics_wrongly
 
 if TYPE_CHECKING:
     from tierlog.types import Bytes
@@ -73,8 +74,10 @@ def read_request_header(frame: Bytes) -> tuple[RequestHeader, int]:
 def decode_request(frame: Bytes) -> tuple[RequestHeader, Request]:
     """A whole request. `records` are views into the frame. Raises only WireError."""
     header, position = read_request_header(frame)
-    kind = request_type(ApiKey(header.api_key))
-    return header, decode_whole(kind, header.api_version, frame, position)
+    api, version = ApiKey(header.api_key), header.api_version
+    if api is ApiKey.METADATA and asks_for_all_topics_wrongly(frame, position, version):
+        position += SURPLUS_BYTES
+    return header, decode_whole(request_type(api), version, frame, position)
 
 
 def encode_request(

@@ -1,0 +1,77 @@
+"""The checkpoint: whole, or not believed."""
+
+import json
+
+import pytest
+from crc32c import crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tierlog.hot.checkpoint import (
+    Checkpoint,
+    decode_checkpoint,
+    encode_checkpoint,
+    load_checkpoint,
+    store_checkpoint,
+)
+from tierlog.hot.epochs import EpochStart
+from tierlog.hot.errors import NewerFormat
+from tierlog.hot.segment import SegmentNumbers
+from tierlog.sim.disk import SimDisk
+from tierlog.types import LeaderEpoch, Offset, Position, TimestampMs
+
+EXAMPLE = Checkpoint(
+    boot="b",
+    clean=True,
+    log_start=Offset(3),
+    durable_end=Offset(20),
+    segments=(
+        SegmentNumbers(Offset(0), Offset(20), Position(900), TimestampMs(7), Offset(9), 1234),
+    ),
+    epochs=(EpochStart(LeaderEpoch(1), Offset(0)),),
+)
+wide = st.integers(-1, 2**63 - 1)
+
+
+def line(fields: dict[str, object]) -> bytes:
+    text = json.dumps(fields).encode()
+    return b"%s\ncrc32c=%08x\n" % (text, crc32c(text))
+
+
+@given(
+    st.builds(
+        Checkpoint,
+        boot=st.text(),
+        clean=st.booleans(),
+        log_start=wide.map(Offset),
+        durable_end=wide.map(Offset),
+        segments=st.lists(st.builds(SegmentNumbers, *[wide] * 6), max_size=3).map(tuple),
+        epochs=st.lists(st.builds(EpochStart, wide, wide), max_size=3).map(tuple),
+    )
+)
+@settings(max_examples=50)
+def test_a_checkpoint_survives_its_bytes(checkpoint: Checkpoint) -> None:
+    assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint
+
+
+def test_every_flipped_bit_and_every_truncation_is_noticed() -> None:
+    data = encode_checkpoint(EXAMPLE)
+    for size in range(len(data)):
+        assert decode_checkpoint(data[:size]) is None
+    for bit in range(len(data) * 8):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert decode_checkpoint(bytes(damaged)) is None
+
+
+def test_a_newer_version_is_refused_not_guessed_at() -> None:
+    with pytest.raises(NewerFormat, match=r"partition\.checkpoint has format version 2"):
+        decode_checkpoint(line({"version": 2, "whatever": []}))
+
+
+def test_a_missing_checkpoint_is_none() -> None:
+    disk = SimDisk()
+    disk.mkdir("/p")
+    assert load_checkpoint(disk, "/p") is None
+    store_checkpoint(disk, "/p", EXAMPLE)
+    assert load_checkpoint(disk, "/p") == EXAMPLE
