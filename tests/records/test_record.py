@@ -1,5 +1,7 @@
 """Records inside a batch: what goes in comes out, and nothing else gets in."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -148,6 +150,12 @@ MALFORMED = {
     "a header value past the record": batch_of(
         record_of(HEAD, NULL, NULL, encode_varint(1), ZERO, encode_varint(60)) + bytes(99)
     ),
+    "a long header name past the record": batch_of(
+        record_of(HEAD, NULL, NULL, encode_varint(1), encode_varint(200), NULL) + bytes(300)
+    ),
+    "a long header value past the record": batch_of(
+        record_of(HEAD, NULL, NULL, encode_varint(1), ZERO, encode_varint(200)) + bytes(300)
+    ),
     "a header value of length -2": batch_of(
         record_of(HEAD, NULL, NULL, encode_varint(1), ZERO, encode_varint(-2))
     ),
@@ -204,6 +212,40 @@ def test_the_count_of_records_is_bounded() -> None:
     batch = altered(encode_batch(some_records(), codec=Codec.ZSTD), record_count=500)
     with pytest.raises(MalformedRecords, match="500 records; at most 100"):
         decode_records(batch, limits=Limits(record_count_max=100))
+
+
+def crowd(*header_counts: int) -> list[Record]:
+    """Records with so many empty headers each."""
+    return [
+        Record(Offset(i), TimestampMs(0), None, None, (("", None),) * count)
+        for i, count in enumerate(header_counts)
+    ]
+
+
+def test_the_count_of_headers_is_bounded_over_the_whole_batch() -> None:
+    limits = Limits(header_count_max=1000)
+    batch = encode_batch(crowd(600, 400), codec=Codec.ZSTD)
+    assert len(batch) < 1000
+    assert decode_records(batch, limits=limits) == crowd(600, 400)
+    batch = encode_batch(crowd(600, 401), codec=Codec.ZSTD)
+    with pytest.raises(MalformedRecords, match="401 headers in a record; the batch may have 400"):
+        decode_records(batch, limits=limits)
+
+
+def test_a_batch_may_have_as_many_headers_as_bytes_on_the_wire() -> None:
+    batch = encode_batch(crowd(300))
+    assert decode_records(batch, limits=Limits(header_count_max=0)) == crowd(300)
+
+
+def test_a_small_batch_of_half_a_million_headers_is_refused_before_they_are_made() -> None:
+    batch = encode_batch(crowd(500_000), codec=Codec.ZSTD)
+    assert len(batch) < 500
+    tracemalloc.start()
+    with pytest.raises(MalformedRecords, match="500000 headers"):
+        decode_records(batch)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * 1024 * 1024  # twice the plain bytes and a little, far from 40 MB of headers
 
 
 @given(

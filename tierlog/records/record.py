@@ -91,7 +91,8 @@ def decode_records(
         raise CorruptBatch(f"magic {header.magic}, attributes {header.attributes:#06x}")
     data = _payload(header, memoryview(batch)[HEADER_BYTES:size], limits)
     try:
-        records = _decode_all(header, data)
+        header_count_max = max(limits.header_count_max, size - HEADER_BYTES)
+        records = _decode_all(header, data, header_count_max)
     except IndexError:
         raise MalformedRecords("the records end in the middle of a number") from None
     _check_offsets(header, records, dense=dense)
@@ -109,7 +110,7 @@ def _payload(header: BatchHeader, data: memoryview, limits: Limits) -> bytes:
     return decompress(header.codec, data, limits=limits)
 
 
-def _decode_all(header: BatchHeader, data: bytes) -> list[Record]:
+def _decode_all(header: BatchHeader, data: bytes, headers_left: int) -> list[Record]:
     """Every record, in one loop with the short varints inlined: calls would double its time.
 
     A number whose first byte lies beyond the data raises IndexError, which the caller translates.
@@ -167,7 +168,8 @@ def _decode_all(header: BatchHeader, data: bytes) -> list[Record]:
         position += 1
         headers: tuple[RecordHeader, ...] = ()
         if raw:
-            headers, position = _decode_headers(data, position - 1, end)
+            headers, position = _decode_headers(data, position - 1, end, headers_left)
+            headers_left -= len(headers)
         if position != end:
             raise MalformedRecords(f"record should end at {end}, its fields end at {position}")
         records.append(_new(Record, (offset, timestamp, key, value, headers, attributes)))
@@ -184,24 +186,35 @@ def _longer(data: bytes, position: int, first: int) -> tuple[int, int]:
     return decode_unsigned(data, position - 1, bytes_max=VARINT_BYTES_MAX, bits=32)
 
 
-def _decode_headers(data: bytes, position: int, end: int) -> tuple[tuple[RecordHeader, ...], int]:
+def _decode_headers(
+    data: bytes, position: int, end: int, count_max: int
+) -> tuple[tuple[RecordHeader, ...], int]:
+    """The headers of one record; `count_max` is what the batch may still have."""
     count, position = decode_varint(data, position)
     # Two bytes is the least that a header takes: an empty name and a null.
     if not 0 <= count <= (end - position) // 2:
         raise MalformedRecords(f"{count} headers cannot stand in {end - position} bytes")
+    if count > count_max:
+        raise MalformedRecords(f"{count} headers in a record; the batch may have {count_max} more")
     headers = []
     for _ in range(count):
-        length, position = decode_varint(data, position)
-        start, position = position, position + length
-        if length < 0 or position > end:
-            raise MalformedRecords(f"header name of {length} bytes at {start} passes {end}")
+        raw = data[position]
+        position += 1
+        if raw >= 0x80:
+            raw, position = _longer(data, position, raw)
+        start, position = position, position + (raw >> 1)
+        if raw & 1 or position > end:
+            raise _overrun("a header name", raw, start, end)
         name = data[start:position].decode("utf-8", "surrogateescape")
-        length, position = decode_varint(data, position)
+        raw = data[position]
+        position += 1
         value = None
-        if length != -1:
-            start, position = position, position + length
-            if length < 0 or position > end:
-                raise MalformedRecords(f"header value of {length} bytes at {start} passes {end}")
+        if raw != 1:
+            if raw >= 0x80:
+                raw, position = _longer(data, position, raw)
+            start, position = position, position + (raw >> 1)
+            if raw & 1 or position > end:
+                raise _overrun("a header value", raw, start, end)
             value = data[start:position]
         headers.append((name, value))
     return tuple(headers), position
