@@ -1,9 +1,9 @@
 """Fuzz of the wire codecs: whatever comes in, out comes a message or a `WireError`.
 
 Inputs are sound requests and responses of every API and version with bytes flipped, put in, taken
-out, spliced from another message or set to lengths at their extremes, then random bytes behind a
-sound header, then random bytes alone. One input follows from (seed, index), so a failure is
-replayed by
+out, spliced from another message or set to lengths at their extremes, then crowded arrays, random
+bytes behind a sound header, and random bytes alone. One input follows from (seed, index), so a
+failure is replayed by
 
     python -m tests.fuzz.wire --seed SEED --index INDEX
 
@@ -55,6 +55,11 @@ TRACED_EVERY = 2
 
 CROWD = 1000
 """Elements in the messages whose arrays are large and whose elements are tiny."""
+
+CROWD_OF_REQUEST = 20_000
+CROWD_OF_RESPONSE = 5_000
+"""As many as must be read within the limit of time. An element of a response costs up to 3 us, of a
+request half as much; only our own client reads responses."""
 
 CORPUS_SEEDS = range(3)
 
@@ -120,10 +125,13 @@ def make_input(seed: int, index: int) -> Input:
     kind, version = corpus()[index % len(corpus())]
     frame = sound(kind, version, rng.choice(CORPUS_SEEDS))
     draw = rng.random()
-    if draw < 0.02:
+    if draw < 0.002:
+        large = CROWD_OF_REQUEST if issubclass(kind, Request) else CROWD_OF_RESPONSE
+        made = _crowded(rng, kind, version, large)
+    elif draw < 0.02:
         made = rng.randbytes(rng.choice((0, 1, 9, 40, 400)))
     elif draw < 0.04:
-        made = _crowded(rng, kind, version)
+        made = _crowded(rng, kind, version, CROWD)
     elif draw < 0.12:
         made = _random_body(rng, frame)
     else:
@@ -133,8 +141,8 @@ def make_input(seed: int, index: int) -> Input:
     return Input(made, ApiKey(kind.api_key), version)
 
 
-def _crowded(rng: random.Random, kind: type[Message], version: int) -> bytes:
-    messages = list(with_one_large_array(kind, version, CROWD)) or [
+def _crowded(rng: random.Random, kind: type[Message], version: int, count: int) -> bytes:
+    messages = list(with_one_large_array(kind, version, count)) or [
         Values(0).message(kind, version)
     ]
     frame = framed(rng.choice(messages), version, correlation_id=0)

@@ -8,12 +8,14 @@ from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.errors import (
     BadLength,
     BadString,
+    TooManyElements,
     TrailingBytes,
     Truncated,
     UnknownApi,
     UnsupportedVersion,
 )
 from tierlog.wire.header import (
+    HEADER_TAGS_MAX,
     RequestHeader,
     decode_request,
     decode_response,
@@ -28,6 +30,7 @@ from tierlog.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tierlog.wire.primitives import uvarint
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
@@ -57,6 +60,35 @@ def test_tags_in_a_request_header_are_skipped() -> None:
     plain = request(4)[4:]
     tagged = plain.replace(b"\x00\x02me\x00", b"\x00\x02me\x01\x05\x02hi")
     assert decode_request(tagged) == decode_request(plain)
+
+
+def tagged(count: int, *, value: bytes = b"") -> bytes:
+    """A request whose header has so many tags, all with this value."""
+    tags = b"".join(uvarint(tag) + uvarint(len(value)) + value for tag in range(count))
+    return request(4)[4:].replace(b"\x00\x02me\x00", b"\x00\x02me" + uvarint(count) + tags)
+
+
+def test_tags_in_a_header_are_few() -> None:
+    assert decode_request(tagged(HEADER_TAGS_MAX)) == decode_request(request(4)[4:])
+    for count in (HEADER_TAGS_MAX + 1, 1000):
+        with pytest.raises(TooManyElements, match="header tags at byte 12: more than 16 tags"):
+            decode_request(tagged(count))
+
+
+def test_tags_in_a_header_are_small() -> None:
+    assert decode_request(tagged(1, value=bytes(4000))) == decode_request(request(4)[4:])
+    with pytest.raises(BadLength, match="header tags"):
+        decode_request(tagged(1, value=bytes(5000)))
+    with pytest.raises(BadLength, match="header tags"):
+        decode_request(tagged(5, value=bytes(1000)))
+
+
+def test_tags_in_the_header_of_a_response_are_bounded_too() -> None:
+    response = HeartbeatResponse(throttle_time_ms=0, error_code=25)
+    body = b"".join(encode_response(response, 4, correlation_id=1))[9:]
+    tags = b"".join(uvarint(tag) + b"\0" for tag in range(17))
+    with pytest.raises(TooManyElements):
+        decode_response(ApiKey.HEARTBEAT, 4, bytes(4) + uvarint(17) + tags + body)
 
 
 def test_an_unknown_api_tells_the_correlation_id_to_answer_under() -> None:

@@ -24,6 +24,7 @@ from tierlog.wire.errors import (
     BadString,
     DecodeError,
     EncodeError,
+    TooManyElements,
     Truncated,
     UnknownApi,
     UnsupportedVersion,
@@ -33,6 +34,12 @@ from tierlog.wire.quirks import SURPLUS_BYTES, asks_for_all_topics_wrongly
 if TYPE_CHECKING:
     from tierlog.types import Bytes
     from tierlog.wire.schema import Request, Response
+
+HEADER_TAGS_MAX: Final = 16
+"""No client sends one, and the protocol defines none yet. An unknown tag is stepped over, but a
+frame full of them would cost a second before its body is looked at."""
+HEADER_TAG_BYTES_MAX: Final = 4096
+"""Room for tokens and trace ids, should such tags come."""
 
 _REQUEST: Final = struct.Struct(">hhih")
 _SIZE_AND_ID: Final = struct.Struct(">ii")
@@ -167,9 +174,15 @@ def _skip_header_tags(frame: Bytes, position: int) -> int:
         first = frame[position]
         if first == 0:
             return position + 1
-        return primitives.skip_tags(frame, position + 1, first, primitives.ELEMENTS_MAX)[0]
+        if first > HEADER_TAGS_MAX:
+            raise TooManyElements(f"more than {HEADER_TAGS_MAX} tags", position=position)
+        end, _ = primitives.skip_tags(frame, position + 1, first, HEADER_TAGS_MAX)
     except IndexError:
         raise Truncated("the header ends in its tags", position=position) from None
     except DecodeError as error:
         error.field = error.field or "header tags"
         raise
+    if end - position > HEADER_TAG_BYTES_MAX:
+        sentence = f"{end - position} bytes, at most {HEADER_TAG_BYTES_MAX}"
+        raise BadLength(sentence, field="header tags", position=position)
+    return end
