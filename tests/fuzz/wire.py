@@ -8,7 +8,8 @@ failure is replayed by
     python -m tests.fuzz.wire --seed SEED --index INDEX
 
 Per input: no exception but `WireError`; at most 50 ms of CPU, slow three times over before it
-counts (a shared core makes anything slow once); at most `memory_bytes_max` of memory.
+counts (a shared core makes anything slow once); at most `memory_bytes_max` of memory; and the two
+readers of Produce come to the same value or the same refusal.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from tests.wire.produced import agree, by_hand, compiled
 from tests.wire.smallest import with_one_large_array
 from tests.wire.values import Values, every_version
 from tierlog.wire.api_keys import ApiKey
@@ -216,22 +218,43 @@ MUTATIONS: tuple[Callable[[random.Random, bytearray], None], ...] = (
 
 def examine(given: Input) -> str:
     """Decode one input; what came of it, in a word."""
+    if given.api is None:
+        outcome = _attempt(lambda: decode_request(given.frame))
+        _attempt(lambda: _read_produce(given.frame))
+        return outcome
+    api = given.api
+    return _attempt(lambda: decode_response(api, given.version, given.frame))
+
+
+def _attempt(decode: Callable[[], object]) -> str:
     try:
-        if given.api is None:
-            decode_request(given.frame)
-            _produce(given.frame)
-        else:
-            decode_response(given.api, given.version, given.frame)
+        decode()
     except WireError as error:
         return type(error).__name__
     return "accepted"
 
 
-def _produce(frame: bytes) -> None:
-    """What the compiled reader of Produce accepts, the hand-written one does too."""
+def _read_produce(frame: bytes) -> None:
+    """The hand-written reader, over every Produce request, sound or not."""
     header, position = read_request_header(frame)
     if header.api_key == ApiKey.PRODUCE:
         read_produce(header.api_version, frame, position)
+
+
+def _differs(stats: Stats, given: Input) -> str | None:
+    """Where the two readers of Produce do not come to the same value or the same refusal."""
+    if given.api is not None:
+        return None
+    try:
+        header, position = read_request_header(given.frame)
+    except WireError:
+        return None
+    if header.api_key != ApiKey.PRODUCE:
+        return None
+    ours = by_hand(header.api_version, given.frame, position)
+    theirs = compiled(header.api_version, given.frame, position)
+    stats.outcomes["Produce compared"] += 1
+    return None if agree(ours, theirs) else f"is {ours!r:.200} by hand, {theirs!r:.200} compiled"
 
 
 def run(seed: int, count: int, *, first: int = 0) -> Stats:
@@ -244,6 +267,7 @@ def run(seed: int, count: int, *, first: int = 0) -> Stats:
             wrong = _too_slow(stats, given)
             if index % TRACED_EVERY == 0:
                 wrong = wrong or _too_greedy(stats, given)
+            wrong = wrong or _differs(stats, given)
         except Exception as error:  # noqa: BLE001  # any other exception is what we look for
             wrong = f"raised {error!r}"
         if wrong:
