@@ -8,6 +8,7 @@ from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.errors import (
     BadLength,
     BadString,
+    EncodeError,
     TooManyElements,
     TrailingBytes,
     Truncated,
@@ -160,3 +161,17 @@ def test_records_travel_as_parts_of_their_own() -> None:
     parts = encode_request(message, 9, correlation_id=1, client_id=None)
     assert any(part is records for part in parts)
     assert decode_request(b"".join(parts)[4:])[1] == message
+
+
+@pytest.mark.parametrize("version", [0, 4])
+def test_headers_that_cannot_be_written_raise_our_own_error(version: int) -> None:
+    for correlation_id, client_id in ((2**31, "me"), (1, "\ud800"), (1, "x" * 40_000)):
+        with pytest.raises(EncodeError):
+            encode_request(HEARTBEAT, version, correlation_id=correlation_id, client_id=client_id)
+    response = HeartbeatResponse(throttle_time_ms=0, error_code=0)
+    with pytest.raises(EncodeError):
+        encode_response(response, version, correlation_id=2**31)
+    with pytest.raises(EncodeError):
+        encode_response(
+            HeartbeatResponse(throttle_time_ms=0, error_code=2**15), version, correlation_id=1
+        )

@@ -91,19 +91,24 @@ def encode_request(
     message: Request, version: int, *, correlation_id: int, client_id: str | None
 ) -> list[Bytes]:
     """A whole request with its size prefix, as parts."""
-    if client_id is None:
-        client, length = b"", -1
-    else:
-        client = client_id.encode()
-        length = len(client)
-    if length > primitives.STRING_BYTES_MAX:
-        raise EncodeError(f"a client id of {length} bytes")
-    head = _REQUEST.pack(message.api_key, version, correlation_id, length) + client
-    if version in message.flexible:
-        head += b"\0"
     parts = writer(type(message), version)(message)
-    size = len(head) + sum(map(len, parts))
-    return [struct.pack(">i", size) + head + parts[0], *parts[1:]]
+    try:
+        head = _request_head(message.api_key, version, correlation_id, client_id)
+        if version in message.flexible:
+            head += b"\0"
+        size = len(head) + sum(map(len, parts))
+        return [struct.pack(">i", size) + head + parts[0], *parts[1:]]
+    except (struct.error, UnicodeEncodeError) as fault:
+        raise _bad_header(fault, type(message).__name__, version) from None
+
+
+def _request_head(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    if client_id is None:
+        return _REQUEST.pack(api_key, version, correlation_id, -1)
+    client = client_id.encode()
+    if len(client) > primitives.STRING_BYTES_MAX:
+        raise EncodeError(f"a client id of {len(client)} bytes")
+    return _REQUEST.pack(api_key, version, correlation_id, len(client)) + client
 
 
 def encode_response(message: Response, version: int, *, correlation_id: int) -> list[Bytes]:
@@ -118,7 +123,10 @@ def encode_response(message: Response, version: int, *, correlation_id: int) -> 
 def framed_response(parts: list[Bytes], *, correlation_id: int, flexible: bool) -> list[Bytes]:
     """Put size and header before the parts of a body. Changes the list and returns it."""
     size = 4 + flexible + sum(map(len, parts))
-    head = _SIZE_AND_ID.pack(size, correlation_id)
+    try:
+        head = _SIZE_AND_ID.pack(size, correlation_id)
+    except struct.error as fault:
+        raise EncodeError(f"header: {size} bytes under id {correlation_id}: {fault}") from None
     parts[0] = head + b"\0" + parts[0] if flexible else head + parts[0]
     return parts
 
@@ -135,6 +143,10 @@ def decode_response(api: ApiKey, version: int, frame: Bytes) -> tuple[int, Respo
     if _flexible_response(api, version in kind.flexible):
         position = _skip_header_tags(frame, position)
     return correlation_id, decode_whole(kind, version, frame, position)
+
+
+def _bad_header(fault: Exception, message: str, version: int) -> EncodeError:
+    return EncodeError(str(fault), message=message, version=version, field="header")
 
 
 def _flexible_response(api_key: int, flexible: bool) -> bool:
