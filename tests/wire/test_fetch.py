@@ -100,8 +100,9 @@ def test_an_id_is_refused_where_a_name_belongs() -> None:
 
 @pytest.mark.parametrize("version", [-1, 3, 19])
 def test_unknown_versions_are_refused(version: int) -> None:
-    with pytest.raises(UnsupportedVersion):
+    with pytest.raises(UnsupportedVersion) as caught:
         FetchWriter(version, topic_count=0)
+    assert caught.value.api_key == 1
 
 
 def id_or_name(version: int) -> str | bytes:

@@ -101,7 +101,17 @@ def test_an_unknown_api_tells_the_correlation_id_to_answer_under() -> None:
 def test_an_unknown_version_tells_the_correlation_id_to_answer_under() -> None:
     with pytest.raises(UnsupportedVersion) as caught:
         decode_request(b"\x00\x12\x00\x63\x00\x00\x00\x09\xff\xff")
-    assert (caught.value.version, caught.value.correlation_id) == (99, 9)
+    error = caught.value
+    assert (error.api_key, error.version, error.correlation_id) == (18, 99, 9)
+
+
+def test_an_unknown_version_of_a_response_tells_its_api() -> None:
+    with pytest.raises(UnsupportedVersion) as caught:
+        decode_response(ApiKey.HEARTBEAT, 99, bytes(20))
+    assert caught.value.api_key == ApiKey.HEARTBEAT
+    with pytest.raises(UnsupportedVersion) as caught:
+        encode_request(HEARTBEAT, 99, correlation_id=1, client_id=None)
+    assert caught.value.api_key == ApiKey.HEARTBEAT
 
 
 def test_a_damaged_header_is_refused() -> None:
@@ -132,10 +142,10 @@ def test_a_response_comes_back_with_its_correlation_id(version: int) -> None:
 def test_api_versions_is_answered_with_the_oldest_header(version: int) -> None:
     """The client cannot know yet what the server understands."""
     message = ApiVersionsResponse(
-        error_code=0, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=4)]
+        error_code=35, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=4)]
     )
     data = b"".join(encode_response(message, version, correlation_id=1))
-    assert data[8:10] == b"\x00\x00"  # the error code, not a tag section
+    assert data[8:10] == b"\x00\x23"  # the error code, 35, without a tag section before it
     assert decode_response(ApiKey.API_VERSIONS, version, data[4:]) == (1, message)
 
 

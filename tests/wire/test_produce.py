@@ -152,5 +152,6 @@ def test_records_beyond_the_frame_are_refused() -> None:
 
 @pytest.mark.parametrize("version", [-1, 2, 14])
 def test_unknown_versions_are_refused(version: int) -> None:
-    with pytest.raises(UnsupportedVersion):
+    with pytest.raises(UnsupportedVersion) as caught:
         read_produce(version, b"")
+    assert caught.value.api_key == 0

@@ -69,7 +69,9 @@ class FetchWriter:
         session_id: int = 0,
     ) -> None:
         if version not in FetchResponse.versions:
-            raise UnsupportedVersion(message="FetchResponse", version=version)
+            raise UnsupportedVersion(
+                message="FetchResponse", version=version, api_key=FetchResponse.api_key
+            )
         self._version = version
         self._flexible = version >= FLEXIBLE_FROM
         self._parts: list[Bytes] = []

@@ -135,7 +135,7 @@ def decode_response(api: ApiKey, version: int, frame: Bytes) -> tuple[int, Respo
     """The correlation id and the body of a response. Raises only WireError."""
     kind = response_type(api)
     if version not in kind.versions:
-        raise UnsupportedVersion(message=kind.__name__, version=version)
+        raise UnsupportedVersion(message=kind.__name__, version=version, api_key=api)
     if len(frame) < 4:
         raise Truncated(f"a response header in {len(frame)} bytes")
     correlation_id = int.from_bytes(frame[:4], "big", signed=True)
@@ -162,6 +162,7 @@ def _flexible_request(header: RequestHeader) -> bool:
         raise UnsupportedVersion(
             message=kind.__name__,
             version=header.api_version,
+            api_key=header.api_key,
             correlation_id=header.correlation_id,
         )
     return header.api_version in kind.flexible
