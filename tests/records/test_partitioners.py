@@ -4,7 +4,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierlog.records.partitioners import Keyed, RoundRobin, Sticky, murmur2, partition_of_key
@@ -61,6 +61,7 @@ def test_a_negative_hash_still_names_a_partition(key: bytes, count: int) -> None
 
 
 @pytest.mark.compat
+@settings(deadline=None)  # the first example pays for importing two clients
 @given(key=st.binary(max_size=100) | st.text(max_size=30).map(str.encode))
 def test_murmur2_agrees_with_kafka_python_and_aiokafka(key: bytes) -> None:
     from tests.records.oracles import aiokafka_murmur2, kafka_python_murmur2
