@@ -1,6 +1,7 @@
 """Records inside a batch: what goes in comes out, and nothing else gets in."""
 
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -78,6 +79,58 @@ def test_an_empty_batch_has_no_records_whatever_its_codec() -> None:
     assert decode_records(batch) == []
     with pytest.raises(ValueError, match="which offsets"):
         encode_batch([])
+
+
+def stamped(*timestamps: int) -> list[Record]:
+    return [Record(Offset(i), TimestampMs(t), None, None) for i, t in enumerate(timestamps)]
+
+
+UNWRITABLE: dict[str, tuple[str, Callable[[], object]]] = {
+    "falling offsets": ("follows", lambda: encode_batch(some_records(2)[::-1])),
+    "an offset twice": ("follows", lambda: encode_batch([some_records(1)[0]] * 2)),
+    "an offset below the base": (
+        "offset 0 follows 4",
+        lambda: encode_batch(some_records(2), base_offset=Offset(5)),
+    ),
+    "a last offset below the records": (
+        "beyond the last offset, 1",
+        lambda: encode_batch(some_records(3), last_offset=Offset(1)),
+    ),
+    "offsets too far apart": (
+        "31 bits",
+        lambda: encode_batch(some_records(1), last_offset=Offset(2**31)),
+    ),
+    "a last offset below the base": (
+        "beyond the last",
+        lambda: encode_batch([], base_offset=Offset(5), last_offset=Offset(3)),
+    ),
+    "timestamps too far apart": ("too far", lambda: encode_batch(stamped(-(2**62), 2**63 - 1))),
+    "timestamps too far back": ("too far", lambda: encode_batch(stamped(2**62, -(2**63)))),
+    "a timestamp beyond 64 bits": ("64 bits", lambda: encode_batch(stamped(2**63))),
+    "attributes beyond a byte": (
+        "fit a byte",
+        lambda: encode_batch([some_records(1)[0]._replace(attributes=256)]),
+    ),
+    "a leader epoch beyond 32 bits": (
+        "fit its field",
+        lambda: encode_batch(some_records(1), leader_epoch=LeaderEpoch(2**31)),
+    ),
+    "a producer epoch beyond 16 bits": (
+        "fit its field",
+        lambda: encode_batch(some_records(1), producer_epoch=ProducerEpoch(2**15)),
+    ),
+    "a base offset beyond 64 bits": (
+        "fit its field",
+        lambda: encode_batch([], base_offset=Offset(2**63), last_offset=Offset(2**63)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+def test_the_encoder_refuses_what_the_format_cannot_hold(name: str) -> None:
+    sentence, encode = UNWRITABLE[name]
+    with pytest.raises(ValueError, match=sentence):
+        encode()
 
 
 def test_a_header_name_that_is_not_utf8_keeps_its_bytes() -> None:

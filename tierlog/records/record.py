@@ -11,6 +11,7 @@ and Fetch never come here; conversion, compaction, time look-ups and tests do.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from struct import error as StructError
 from typing import NamedTuple, TypeAlias
 
 from tierlog.records import attributes as bits
@@ -45,6 +46,7 @@ NO_PRODUCER_EPOCH = ProducerEpoch(-1)
 NO_SEQUENCE = -1
 FIRST_OFFSET = Offset(0)
 NO_LEADER_EPOCH = LeaderEpoch(-1)
+DELTA_MAX = 2**31 - 1
 
 
 class Record(NamedTuple):
@@ -267,11 +269,14 @@ def encode_batch(
     """One whole batch, in memory that can be patched. Offsets of `records` are absolute.
 
     `last_offset` beyond the last record, gaps, and no records at all make the batch of a cleaned
-    log; `max_timestamp` is for one whose latest record is gone.
+    log; `max_timestamp` is for one whose latest record is gone. `ValueError` where the format
+    cannot hold what is asked for.
     """
     if not records and last_offset is None:
         raise ValueError("an empty batch must say which offsets it covers")
+    end = records[-1].offset if last_offset is None else last_offset
     base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
+    _check_encodable(records, base_offset=base_offset, last_offset=end)
     if log_append_time is not None:
         max_timestamp = log_append_time
     elif max_timestamp is None:
@@ -285,7 +290,6 @@ def encode_batch(
         payload = compress(codec, payload)
     batch = bytearray(HEADER_BYTES)
     batch += payload
-    end = records[-1].offset if last_offset is None else last_offset
     header = BatchHeader(
         base_offset=base_offset,
         length=len(batch) - PREFIX_BYTES,
@@ -304,9 +308,40 @@ def encode_batch(
         base_sequence=base_sequence,
         record_count=len(records),
     )
-    HEADER.pack_into(batch, 0, *header)
+    try:
+        HEADER.pack_into(batch, 0, *header)
+    except StructError as error:
+        raise ValueError(f"a number does not fit its field: {error}; {header}") from None
     HEADER.pack_into(batch, 0, *header._replace(crc=crc_of(batch)))
     return batch
+
+
+def _check_encodable(
+    records: Sequence[Record], *, base_offset: Offset, last_offset: Offset
+) -> None:
+    """What the varints of records would hide: they take any number, and readers refuse it."""
+    previous = base_offset - 1
+    for record in records:
+        if record.offset <= previous:
+            raise ValueError(f"offset {record.offset} follows {previous}; offsets rise from a base")
+        if not 0 <= record.attributes <= 255:
+            raise ValueError(f"attributes {record.attributes} of a record do not fit a byte")
+        previous = record.offset
+    if previous > last_offset:
+        raise ValueError(f"offset {previous} lies beyond the last offset, {last_offset}")
+    if last_offset - base_offset > DELTA_MAX:
+        raise ValueError(f"offsets {base_offset} to {last_offset} span more than 31 bits")
+    _check_timestamps_encodable([record.timestamp for record in records])
+
+
+def _check_timestamps_encodable(timestamps: Sequence[TimestampMs]) -> None:
+    if not timestamps:
+        return
+    base, earliest, latest = timestamps[0], min(timestamps), max(timestamps)
+    if earliest < -(2**63) or latest >= 2**63:
+        raise ValueError(f"timestamps {earliest} to {latest} exceed 64 bits")
+    if earliest - base < -(2**63) or latest - base >= 2**63:
+        raise ValueError(f"timestamps {earliest} to {latest} are too far from the first, {base}")
 
 
 def _encode_record(record: Record, *, base_offset: int, base_timestamp: int) -> tuple[bytes, ...]:
