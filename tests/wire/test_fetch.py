@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 
@@ -16,6 +18,9 @@ from tierlog.wire.fetch import (
     response_tags,
 )
 from tierlog.wire.messages.fetch import FetchResponse, PartitionData
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 VERSIONS = list(FetchResponse.versions)
 LARGE = memoryview(bytes(100_000))
@@ -162,9 +167,9 @@ def test_what_a_version_cannot_carry_is_refused_as_by_the_compiled_writer() -> N
 def test_values_that_do_not_fit_raise_our_own_error(version: int) -> None:
     with pytest.raises(EncodeError):
         FetchWriter(version, topic_count=0, throttle_time_ms=2**31)
-    for wrong in ({"high_watermark": 2**63}, {"high_watermark": 0, "error_code": 2**15}):
+    for high_watermark, error_code in ((2**63, 0), (0, 2**15)):
         with pytest.raises(EncodeError):
-            opened(version).partition(0, **wrong)
+            opened(version).partition(0, high_watermark=high_watermark, error_code=error_code)
     for aborted in ([(2**63, 0)], [(1,)]):
         with pytest.raises(EncodeError):
             opened(version).partition(0, high_watermark=1, aborted=aborted)  # type: ignore[arg-type]
@@ -173,13 +178,16 @@ def test_values_that_do_not_fit_raise_our_own_error(version: int) -> None:
             FetchWriter(version, topic_count=1).topic("\ud800", partition_count=1)
 
 
-def test_tags_that_do_not_fit_raise_our_own_error() -> None:
-    for tags in (
-        lambda: partition_tags(current_leader=(2**31, 1)),
-        lambda: partition_tags(diverging_epoch=(1, 2**63)),
-        lambda: response_tags([(1, "\ud800", 9092, None)]),
-        lambda: response_tags([(1, "h" * 40_000, 9092, None)]),
-        lambda: response_tags([(1, "h", 2**31, "rack")]),
-    ):
-        with pytest.raises(EncodeError):
-            tags()
+UNWRITABLE_TAGS: dict[str, Callable[[], bytes]] = {
+    "a leader id of 33 bits": lambda: partition_tags(current_leader=(2**31, 1)),
+    "an end offset of 65 bits": lambda: partition_tags(diverging_epoch=(1, 2**63)),
+    "a host that is no text": lambda: response_tags([(1, "\ud800", 9092, None)]),
+    "an endless host": lambda: response_tags([(1, "h" * 40_000, 9092, None)]),
+    "a port of 33 bits": lambda: response_tags([(1, "h", 2**31, "rack")]),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITABLE_TAGS)
+def test_tags_that_do_not_fit_raise_our_own_error(name: str) -> None:
+    with pytest.raises(EncodeError):
+        UNWRITABLE_TAGS[name]()
