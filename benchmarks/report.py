@@ -50,7 +50,7 @@ class Machine:
             cpu=_cpu_model(),
             cores=os.cpu_count() or 0,
             memory_gib=round(memory / (1 << 30), 1),
-            kernel=f"{platform.system()} {platform.release()}",
+            kernel=f"{platform.system()} {kernel_version(platform.release())}",
             python=f"{platform.python_implementation()} {platform.python_version()}",
             load=os.getloadavg(),
             date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -62,6 +62,12 @@ class Machine:
             f"{self.date}; {self.cores} x {self.cpu}, {self.memory_gib:g} GiB, {self.kernel}, "
             f"{self.python}, load average {load}"
         )
+
+
+def kernel_version(release: str) -> str:
+    """The numbers alone: what follows them names the build, and often the host or its owner."""
+    found = re.match(r"\d+\.\d+", release)
+    return found.group() if found else "unknown"
 
 
 def _cpu_model() -> str:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import platform
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,26 @@ def test_section_names_machine_size_and_notes(tmp_path: Path) -> None:
     assert machine.cpu in body
     assert "7 rounds" in body
     assert "- append: cold cache" in body
+
+
+@pytest.mark.parametrize(
+    ("release", "version"),
+    [
+        ("6.18.5-somehost+", "6.18"),
+        ("5.15.0-1051-aws", "5.15"),
+        ("6.6", "6.6"),
+        ("custom", "unknown"),
+    ],
+)
+def test_the_kernel_is_named_by_its_version_alone(release: str, version: str) -> None:
+    assert report.kernel_version(release) == version
+
+
+def test_no_suffix_of_the_kernel_release_reaches_the_results(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(platform, "release", lambda: "6.18.5-somehost+")
+    assert "Linux 6.18," in report.Machine.here().sentence().replace(platform.system(), "Linux")
 
 
 def test_writing_a_section_leaves_the_others_alone(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Fuzz of record batches: whatever comes in, out comes a result or one of our own errors.
 
 Inputs are random bytes, sound batches of every codec with bytes, header fields or lengths changed,
-and batches whose plain records were changed before they were compressed and sealed, so that the
-damage lies deep. One input follows from (seed, index) alone, so a failure is replayed by
+batches whose plain records were changed before they were compressed and sealed, so that the damage
+lies deep, and batches of a few bytes that hold thousands of headers. One input follows from (seed,
+index) alone, so a failure is replayed by
 
     python -m tests.fuzz.batches --seed SEED --index INDEX
 
@@ -38,6 +39,7 @@ from tierlog.records.errors import BatchError
 from tierlog.records.limits import DEFAULT_LIMITS
 from tierlog.records.record import decode_records, encode_batch
 from tierlog.records.timestamps import first_record_at_or_after
+from tierlog.records.varint import encode_varint
 from tierlog.types import LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs
 
 CPU_SECONDS_MAX = 0.050
@@ -45,6 +47,9 @@ RESIDENT_GROWTH_BYTES_MAX = 64 * 1024 * 1024
 TRACED_EVERY = 4
 """Tracing memory makes decoding fifteen times slower, so every fourth input is traced; what C code
 takes, and what the other inputs take, shows in the resident size of the process."""
+
+CROWD = 2_000
+"""Headers in one record that are read; more than fifty times as many are refused."""
 
 SIZE_MAX = 1_048_588
 DECODED_PER_PLAIN_BYTE = 40
@@ -113,6 +118,8 @@ PLAIN = bytes(encode_batch([*RECORDS, *[r._replace(offset=Offset(r.offset + 3)) 
 def make_input(seed: int, index: int) -> bytes:
     """The input with this number, always the same."""
     rng = random.Random(f"{seed}:{index}")
+    if rng.random() < 0.01:  # rare, since each costs as much as a hundred others
+        return bytes(_crowded(rng))
     make = rng.choice((_random_bytes, _mutated, _mutated, _mutated, _damaged_deep, _damaged_deep))
     return bytes(make(rng))
 
@@ -139,6 +146,32 @@ def _damaged_deep(rng: random.Random) -> bytearray:
     codec = rng.choice(list(Codec))
     data = bytearray(PLAIN[:HEADER_BYTES]) + compress(codec, payload)
     return altered(data, length=len(data) - 12, attributes=codec)
+
+
+def _crowded(rng: random.Random) -> bytearray:
+    """Headers without number in a few bytes: as many as 50 ms read four times, or far too many."""
+    count = rng.choice((1, 64, CROWD, 60 * CROWD, 250 * CROWD))
+    times = rng.randrange(1, 5) if count < CROWD else 1
+    payload = b"".join(_record_of_headers(count, place) for place in range(times))
+    codec = rng.choice((Codec.GZIP, Codec.LZ4, Codec.ZSTD))
+    data = bytearray(PLAIN[:HEADER_BYTES]) + compress(codec, payload)
+    data = altered(
+        data,
+        length=len(data) - 12,
+        attributes=codec,
+        record_count=times,
+        last_offset_delta=times - 1,
+    )
+    if rng.random() < 0.3:
+        _flip(rng, data)
+    return _maybe_sealed(rng, data)
+
+
+def _record_of_headers(count: int, place: int) -> bytes:
+    """By hand: the encoder would make every header, and the run measures memory."""
+    head = b"\0\0" + encode_varint(place) + b"\x01\x01" + encode_varint(count)
+    body = head + b"\0\x01" * count
+    return encode_varint(len(body)) + body
 
 
 def _maybe_sealed(rng: random.Random, data: bytearray) -> bytearray:

@@ -9,6 +9,8 @@ import pytest
 from tests.fuzz import wire
 from tests.fuzz.wire import Input, corpus, make_input, run, warm_up
 from tierlog.wire.errors import WireError
+from tierlog.wire.messages.produce import ProduceRequest
+from tierlog.wire.produce import Produced
 
 INPUTS = 70_000
 SHARDS = 7
@@ -76,6 +78,16 @@ def test_a_greedy_decoder_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         raise WireError("planted")
 
     assert "bytes of memory" in planted(monkeypatch, grabs)
+
+
+def test_readers_of_produce_that_differ_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def accepts_everything(version: int, frame: bytes, position: int = 0) -> Produced:
+        return Produced(None, 0, 0, [])
+
+    monkeypatch.setattr(wire, "by_hand", accepts_everything)
+    first = next(i for i, (kind, _) in enumerate(corpus()) if kind is ProduceRequest)
+    (failure,) = run(3, 40, first=first).failures
+    assert "by hand" in failure
 
 
 def test_an_input_for_a_response_names_its_api_and_version() -> None:

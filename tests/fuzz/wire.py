@@ -1,14 +1,15 @@
 """Fuzz of the wire codecs: whatever comes in, out comes a message or a `WireError`.
 
 Inputs are sound requests and responses of every API and version with bytes flipped, put in, taken
-out, spliced from another message or set to lengths at their extremes, then random bytes behind a
-sound header, then random bytes alone. One input follows from (seed, index), so a failure is
-replayed by
+out, spliced from another message or set to lengths at their extremes, then crowded arrays, random
+bytes behind a sound header, and random bytes alone. One input follows from (seed, index), so a
+failure is replayed by
 
     python -m tests.fuzz.wire --seed SEED --index INDEX
 
 Per input: no exception but `WireError`; at most 50 ms of CPU, slow three times over before it
-counts (a shared core makes anything slow once); at most `memory_bytes_max` of memory.
+counts (a shared core makes anything slow once); at most `memory_bytes_max` of memory; and the two
+readers of Produce come to the same value or the same refusal.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from tests.wire.produced import agree, by_hand, compiled
 from tests.wire.smallest import with_one_large_array
 from tests.wire.values import Values, every_version
 from tierlog.wire.api_keys import ApiKey
@@ -55,6 +57,11 @@ TRACED_EVERY = 2
 
 CROWD = 1000
 """Elements in the messages whose arrays are large and whose elements are tiny."""
+
+CROWD_OF_REQUEST = 20_000
+CROWD_OF_RESPONSE = 5_000
+"""As many as must be read within the limit of time. An element of a response costs up to 3 us, of a
+request half as much; only our own client reads responses."""
 
 CORPUS_SEEDS = range(3)
 
@@ -120,10 +127,13 @@ def make_input(seed: int, index: int) -> Input:
     kind, version = corpus()[index % len(corpus())]
     frame = sound(kind, version, rng.choice(CORPUS_SEEDS))
     draw = rng.random()
-    if draw < 0.02:
+    if draw < 0.002:
+        large = CROWD_OF_REQUEST if issubclass(kind, Request) else CROWD_OF_RESPONSE
+        made = _crowded(rng, kind, version, large)
+    elif draw < 0.02:
         made = rng.randbytes(rng.choice((0, 1, 9, 40, 400)))
     elif draw < 0.04:
-        made = _crowded(rng, kind, version)
+        made = _crowded(rng, kind, version, CROWD)
     elif draw < 0.12:
         made = _random_body(rng, frame)
     else:
@@ -133,8 +143,8 @@ def make_input(seed: int, index: int) -> Input:
     return Input(made, ApiKey(kind.api_key), version)
 
 
-def _crowded(rng: random.Random, kind: type[Message], version: int) -> bytes:
-    messages = list(with_one_large_array(kind, version, CROWD)) or [
+def _crowded(rng: random.Random, kind: type[Message], version: int, count: int) -> bytes:
+    messages = list(with_one_large_array(kind, version, count)) or [
         Values(0).message(kind, version)
     ]
     frame = framed(rng.choice(messages), version, correlation_id=0)
@@ -208,22 +218,43 @@ MUTATIONS: tuple[Callable[[random.Random, bytearray], None], ...] = (
 
 def examine(given: Input) -> str:
     """Decode one input; what came of it, in a word."""
+    if given.api is None:
+        outcome = _attempt(lambda: decode_request(given.frame))
+        _attempt(lambda: _read_produce(given.frame))
+        return outcome
+    api = given.api
+    return _attempt(lambda: decode_response(api, given.version, given.frame))
+
+
+def _attempt(decode: Callable[[], object]) -> str:
     try:
-        if given.api is None:
-            decode_request(given.frame)
-            _produce(given.frame)
-        else:
-            decode_response(given.api, given.version, given.frame)
+        decode()
     except WireError as error:
         return type(error).__name__
     return "accepted"
 
 
-def _produce(frame: bytes) -> None:
-    """What the compiled reader of Produce accepts, the hand-written one does too."""
+def _read_produce(frame: bytes) -> None:
+    """The hand-written reader, over every Produce request, sound or not."""
     header, position = read_request_header(frame)
     if header.api_key == ApiKey.PRODUCE:
         read_produce(header.api_version, frame, position)
+
+
+def _differs(stats: Stats, given: Input) -> str | None:
+    """Where the two readers of Produce do not come to the same value or the same refusal."""
+    if given.api is not None:
+        return None
+    try:
+        header, position = read_request_header(given.frame)
+    except WireError:
+        return None
+    if header.api_key != ApiKey.PRODUCE:
+        return None
+    ours = by_hand(header.api_version, given.frame, position)
+    theirs = compiled(header.api_version, given.frame, position)
+    stats.outcomes["Produce compared"] += 1
+    return None if agree(ours, theirs) else f"is {ours!r:.200} by hand, {theirs!r:.200} compiled"
 
 
 def run(seed: int, count: int, *, first: int = 0) -> Stats:
@@ -236,6 +267,7 @@ def run(seed: int, count: int, *, first: int = 0) -> Stats:
             wrong = _too_slow(stats, given)
             if index % TRACED_EVERY == 0:
                 wrong = wrong or _too_greedy(stats, given)
+            wrong = wrong or _differs(stats, given)
         except Exception as error:  # noqa: BLE001  # any other exception is what we look for
             wrong = f"raised {error!r}"
         if wrong:

@@ -1,6 +1,7 @@
 """The codecs: what they accept, and how far they go."""
 
 import gzip
+import random
 import subprocess
 import sys
 import time
@@ -133,6 +134,14 @@ def test_too_many_zstd_frames_or_blocks_are_refused() -> None:
         decompress(Codec.ZSTD, header + b"\x00\x00\x00" * 65_537)
 
 
+def test_zstd_blocks_are_counted_over_all_frames() -> None:
+    header = b"\x28\xb5\x2f\xfd\x00\x58"
+    frame = header + b"\x00\x00\x00" * 32_767 + b"\x01\x00\x00"
+    assert decompress(Codec.ZSTD, frame * 2) == b""
+    with pytest.raises(MalformedRecords, match="more than 65536 blocks"):
+        decompress(Codec.ZSTD, frame * 2 + header + b"\x01\x00\x00")
+
+
 def test_a_zstd_block_of_the_reserved_type_is_refused() -> None:
     with pytest.raises(MalformedRecords, match="reserved"):
         decompress(Codec.ZSTD, b"\x28\xb5\x2f\xfd\x00\x58" + b"\x07\x00\x00")
@@ -171,6 +180,25 @@ def test_too_many_xerial_blocks_are_refused() -> None:
     stream = snappy.XERIAL_HEAD + (len(block).to_bytes(4) + block) * 65_537
     with pytest.raises(MalformedRecords, match="blocks"):
         decompress(Codec.SNAPPY, stream)
+    fewer = stream[: -len(block) - 4]
+    assert decompress(Codec.SNAPPY, fewer) == b"x" * 65_536
+
+
+def test_xerial_heads_count_as_blocks() -> None:
+    assert decompress(Codec.SNAPPY, snappy.XERIAL_HEAD * 65_537) == b""
+    with pytest.raises(MalformedRecords, match="blocks"):
+        decompress(Codec.SNAPPY, snappy.XERIAL_HEAD * 65_538)
+
+
+def test_a_snappy_claim_beyond_what_snappy_can_do_is_refused() -> None:
+    """The densest input is a copy element: 64 plain bytes for 3."""
+    packed = snappy.compress_raw(bytes(64 * 1024))
+    assert 21 < 64 * 1024 / len(packed) < snappy.RATIO_MAX
+    assert decompress(Codec.SNAPPY, packed) == bytes(64 * 1024)
+    for claimed, refusal in ((22_000, "got 500"), (22_100, "cannot hold 22100 plain bytes")):
+        length = bytes((claimed & 0x7F | 0x80, claimed >> 7 & 0x7F | 0x80, claimed >> 14))
+        with pytest.raises(MalformedRecords, match=refusal):
+            decompress(Codec.SNAPPY, length + bytes(1000))
 
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 2**31 - 1])
@@ -230,6 +258,17 @@ def test_beyond_the_first_mib_the_ratio_counts(codec: Codec) -> None:
     assert len(decompress(codec, packed, limits=limits)) == 8 * MIB
     with pytest.raises(InflatedTooLarge):
         decompress(codec, packed, limits=Limits(ratio_max=8 * MIB // len(packed) - 1))
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS)
+def test_inflating_takes_at_most_two_and_a_fifth_times_the_bound(codec: Codec) -> None:
+    data = (random.Random(1).randbytes(8000) + bytes(57_000)) * 120
+    packed = compress(codec, data)
+    tracemalloc.start()
+    decompress(codec, packed, limits=Limits(bytes_max=len(data), bytes_free=len(data)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak <= 2.2 * len(data) + len(packed)
 
 
 def bogus_length() -> bytes:

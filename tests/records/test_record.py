@@ -1,5 +1,8 @@
 """Records inside a batch: what goes in comes out, and nothing else gets in."""
 
+import tracemalloc
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,6 +81,58 @@ def test_an_empty_batch_has_no_records_whatever_its_codec() -> None:
         encode_batch([])
 
 
+def stamped(*timestamps: int) -> list[Record]:
+    return [Record(Offset(i), TimestampMs(t), None, None) for i, t in enumerate(timestamps)]
+
+
+UNWRITABLE: dict[str, tuple[str, Callable[[], object]]] = {
+    "falling offsets": ("follows", lambda: encode_batch(some_records(2)[::-1])),
+    "an offset twice": ("follows", lambda: encode_batch([some_records(1)[0]] * 2)),
+    "an offset below the base": (
+        "offset 0 follows 4",
+        lambda: encode_batch(some_records(2), base_offset=Offset(5)),
+    ),
+    "a last offset below the records": (
+        "beyond the last offset, 1",
+        lambda: encode_batch(some_records(3), last_offset=Offset(1)),
+    ),
+    "offsets too far apart": (
+        "31 bits",
+        lambda: encode_batch(some_records(1), last_offset=Offset(2**31)),
+    ),
+    "a last offset below the base": (
+        "beyond the last",
+        lambda: encode_batch([], base_offset=Offset(5), last_offset=Offset(3)),
+    ),
+    "timestamps too far apart": ("too far", lambda: encode_batch(stamped(-(2**62), 2**63 - 1))),
+    "timestamps too far back": ("too far", lambda: encode_batch(stamped(2**62, -(2**63)))),
+    "a timestamp beyond 64 bits": ("64 bits", lambda: encode_batch(stamped(2**63))),
+    "attributes beyond a byte": (
+        "fit a byte",
+        lambda: encode_batch([some_records(1)[0]._replace(attributes=256)]),
+    ),
+    "a leader epoch beyond 32 bits": (
+        "fit its field",
+        lambda: encode_batch(some_records(1), leader_epoch=LeaderEpoch(2**31)),
+    ),
+    "a producer epoch beyond 16 bits": (
+        "fit its field",
+        lambda: encode_batch(some_records(1), producer_epoch=ProducerEpoch(2**15)),
+    ),
+    "a base offset beyond 64 bits": (
+        "fit its field",
+        lambda: encode_batch([], base_offset=Offset(2**63), last_offset=Offset(2**63)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+def test_the_encoder_refuses_what_the_format_cannot_hold(name: str) -> None:
+    sentence, encode = UNWRITABLE[name]
+    with pytest.raises(ValueError, match=sentence):
+        encode()
+
+
 def test_a_header_name_that_is_not_utf8_keeps_its_bytes() -> None:
     name = b"\xff\xfe".decode("utf-8", "surrogateescape")
     records = [some_records(1)[0]._replace(headers=((name, b"x"),))]
@@ -148,6 +203,12 @@ MALFORMED = {
     "a header value past the record": batch_of(
         record_of(HEAD, NULL, NULL, encode_varint(1), ZERO, encode_varint(60)) + bytes(99)
     ),
+    "a long header name past the record": batch_of(
+        record_of(HEAD, NULL, NULL, encode_varint(1), encode_varint(200), NULL) + bytes(300)
+    ),
+    "a long header value past the record": batch_of(
+        record_of(HEAD, NULL, NULL, encode_varint(1), ZERO, encode_varint(200)) + bytes(300)
+    ),
     "a header value of length -2": batch_of(
         record_of(HEAD, NULL, NULL, encode_varint(1), ZERO, encode_varint(-2))
     ),
@@ -204,6 +265,40 @@ def test_the_count_of_records_is_bounded() -> None:
     batch = altered(encode_batch(some_records(), codec=Codec.ZSTD), record_count=500)
     with pytest.raises(MalformedRecords, match="500 records; at most 100"):
         decode_records(batch, limits=Limits(record_count_max=100))
+
+
+def crowd(*header_counts: int) -> list[Record]:
+    """Records with so many empty headers each."""
+    return [
+        Record(Offset(i), TimestampMs(0), None, None, (("", None),) * count)
+        for i, count in enumerate(header_counts)
+    ]
+
+
+def test_the_count_of_headers_is_bounded_over_the_whole_batch() -> None:
+    limits = Limits(header_count_max=1000)
+    batch = encode_batch(crowd(600, 400), codec=Codec.ZSTD)
+    assert len(batch) < 1000
+    assert decode_records(batch, limits=limits) == crowd(600, 400)
+    batch = encode_batch(crowd(600, 401), codec=Codec.ZSTD)
+    with pytest.raises(MalformedRecords, match="401 headers in a record; the batch may have 400"):
+        decode_records(batch, limits=limits)
+
+
+def test_a_batch_may_have_as_many_headers_as_bytes_on_the_wire() -> None:
+    batch = encode_batch(crowd(300))
+    assert decode_records(batch, limits=Limits(header_count_max=0)) == crowd(300)
+
+
+def test_a_small_batch_of_half_a_million_headers_is_refused_before_they_are_made() -> None:
+    batch = encode_batch(crowd(500_000), codec=Codec.ZSTD)
+    assert len(batch) < 500
+    tracemalloc.start()
+    with pytest.raises(MalformedRecords, match="500000 headers"):
+        decode_records(batch)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * 1024 * 1024  # twice the plain bytes and a little, far from 40 MB of headers
 
 
 @given(

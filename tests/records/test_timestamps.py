@@ -1,17 +1,20 @@
 """Time inside one batch."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.records.batches import altered, codecs, record_lists, some_records
 from tierlog.records.attributes import Codec
-from tierlog.records.batch import patch_log_append_time, validate_produced
+from tierlog.records.batch import HEADER_BYTES, patch_log_append_time, validate_produced
+from tierlog.records.errors import InvalidTimestamp
 from tierlog.records.record import Record, encode_batch
 from tierlog.records.timestamps import (
     fill_max_timestamp,
     first_record_at_or_after,
     max_timestamp_record,
 )
+from tierlog.records.varint import encode_varint
 from tierlog.types import Offset, TimestampMs
 
 
@@ -66,6 +69,30 @@ def test_a_max_timestamp_that_was_left_out_is_filled_in(
     assert validate_produced(batch, len(batch)).lacks_max_timestamp
     assert fill_max_timestamp(batch) == max(record.timestamp for record in records)
     assert batch == whole
+
+
+def test_a_max_timestamp_that_was_left_out_is_held_to_the_bound_of_one_that_was_sent() -> None:
+    batch = altered(encode_batch(stamped(5, 9, 7)), max_timestamp=-1)
+    before = bytes(batch)
+    validate_produced(batch, len(batch), timestamp_max=TimestampMs(8))
+    with pytest.raises(InvalidTimestamp, match="9 is not within"):
+        fill_max_timestamp(batch, timestamp_max=TimestampMs(8))
+    assert batch == before
+    assert fill_max_timestamp(batch, timestamp_max=TimestampMs(9)) == 9
+
+
+def test_a_batch_whose_records_all_lie_below_its_base_is_refused() -> None:
+    head = encode_batch(stamped(5))[:HEADER_BYTES]
+    payload = record_with_delta(-3)
+    batch = altered(head + payload, max_timestamp=-1, length=len(head + payload) - 12)
+    with pytest.raises(InvalidTimestamp, match="2 is not within base 5"):
+        fill_max_timestamp(batch)
+
+
+def record_with_delta(delta: int) -> bytes:
+    """A record without key, value and headers."""
+    body = b"\0" + encode_varint(delta) + encode_varint(0) + b"\x01\x01\0"
+    return encode_varint(len(body)) + body
 
 
 def test_a_batch_without_any_timestamp_lacks_nothing() -> None:

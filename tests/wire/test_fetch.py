@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 
@@ -16,6 +18,9 @@ from tierlog.wire.fetch import (
     response_tags,
 )
 from tierlog.wire.messages.fetch import FetchResponse, PartitionData
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 VERSIONS = list(FetchResponse.versions)
 LARGE = memoryview(bytes(100_000))
@@ -100,5 +105,89 @@ def test_an_id_is_refused_where_a_name_belongs() -> None:
 
 @pytest.mark.parametrize("version", [-1, 3, 19])
 def test_unknown_versions_are_refused(version: int) -> None:
-    with pytest.raises(UnsupportedVersion):
+    with pytest.raises(UnsupportedVersion) as caught:
         FetchWriter(version, topic_count=0)
+    assert caught.value.api_key == 1
+
+
+def id_or_name(version: int) -> str | bytes:
+    return bytes(16) if version >= TOPIC_IDS_FROM else "t"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_topics_and_partitions_must_be_as_many_as_were_announced(version: int) -> None:
+    writer = FetchWriter(version, topic_count=1)
+    with pytest.raises(EncodeError, match="1 topics were announced and not written"):
+        writer.finish()
+    with pytest.raises(EncodeError, match="partition 3 was not announced"):
+        writer.partition(3, high_watermark=5)
+    writer = FetchWriter(version, topic_count=2)
+    writer.topic(id_or_name(version), partition_count=2)
+    writer.partition(0, high_watermark=5)
+    for early in (writer.finish, lambda: writer.topic(id_or_name(version), partition_count=0)):
+        with pytest.raises(EncodeError, match="1 partitions of a topic were announced"):
+            early()
+    writer.partition(1, high_watermark=5)
+    with pytest.raises(EncodeError, match="partition 2 was not announced"):
+        writer.partition(2, high_watermark=5)
+    writer = FetchWriter(version, topic_count=0)
+    with pytest.raises(EncodeError, match="more topics"):
+        writer.topic(id_or_name(version), partition_count=0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_negative_counts_are_refused(version: int) -> None:
+    with pytest.raises(EncodeError):
+        FetchWriter(version, topic_count=-1)
+    with pytest.raises(EncodeError):
+        FetchWriter(version, topic_count=1).topic(id_or_name(version), partition_count=-1)
+
+
+def opened(version: int) -> FetchWriter:
+    writer = FetchWriter(version, topic_count=1)
+    writer.topic(id_or_name(version), partition_count=1)
+    return writer
+
+
+def test_what_a_version_cannot_carry_is_refused_as_by_the_compiled_writer() -> None:
+    with pytest.raises(EncodeError, match="v6 has no session id"):
+        FetchWriter(6, topic_count=0, session_id=1)
+    with pytest.raises(EncodeError, match="v10 has no preferred read replica"):
+        opened(10).partition(0, high_watermark=5, preferred_read_replica=1)
+    with pytest.raises(EncodeError, match="v11 has no tag section"):
+        opened(11).partition(0, high_watermark=5, tags=partition_tags(current_leader=(1, 1)))
+    with pytest.raises(EncodeError, match="v15 has no tag section"):
+        FetchWriter(15, topic_count=0).finish(response_tags([(1, "host", 9092, None)]))
+    # Ignorable by the schema: left out.
+    opened(4).partition(0, high_watermark=5, log_start_offset=3)
+    FetchWriter(6, topic_count=0, error_code=1)
+
+
+@pytest.mark.parametrize("version", [4, 11, 12, 18])
+def test_values_that_do_not_fit_raise_our_own_error(version: int) -> None:
+    with pytest.raises(EncodeError):
+        FetchWriter(version, topic_count=0, throttle_time_ms=2**31)
+    for high_watermark, error_code in ((2**63, 0), (0, 2**15)):
+        with pytest.raises(EncodeError):
+            opened(version).partition(0, high_watermark=high_watermark, error_code=error_code)
+    for aborted in ([(2**63, 0)], [(1,)]):
+        with pytest.raises(EncodeError):
+            opened(version).partition(0, high_watermark=1, aborted=aborted)  # type: ignore[arg-type]
+    if version < TOPIC_IDS_FROM:
+        with pytest.raises(EncodeError, match="surrogates"):
+            FetchWriter(version, topic_count=1).topic("\ud800", partition_count=1)
+
+
+UNWRITABLE_TAGS: dict[str, Callable[[], bytes]] = {
+    "a leader id of 33 bits": lambda: partition_tags(current_leader=(2**31, 1)),
+    "an end offset of 65 bits": lambda: partition_tags(diverging_epoch=(1, 2**63)),
+    "a host that is no text": lambda: response_tags([(1, "\ud800", 9092, None)]),
+    "an endless host": lambda: response_tags([(1, "h" * 40_000, 9092, None)]),
+    "a port of 33 bits": lambda: response_tags([(1, "h", 2**31, "rack")]),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITABLE_TAGS)
+def test_tags_that_do_not_fit_raise_our_own_error(name: str) -> None:
+    with pytest.raises(EncodeError):
+        UNWRITABLE_TAGS[name]()

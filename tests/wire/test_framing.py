@@ -44,13 +44,31 @@ def test_the_limit_is_the_callers() -> None:
     [
         (b"\x16\x03\x01\x02", "TLS"),
         (b"\x15\x03\x01\x00", "TLS"),
-        (b"GET ", "HTTP"),
-        (b"POST", "HTTP"),
+        *(
+            (line[:4], "HTTP")
+            for line in (
+                b"GET / HTTP/1.1",
+                b"HEAD / HTTP/1.1",
+                b"POST / HTTP/1.1",
+                b"PUT / HTTP/1.1",
+                b"PATCH / HTTP/1.1",
+                b"DELETE / HTTP/1.1",
+                b"OPTIONS * HTTP/1.1",
+                b"CONNECT host:443 HTTP/1.1",
+                b"TRACE / HTTP/1.1",
+            )
+        ),
     ],
 )
 def test_strangers_are_recognised(start: bytes, word: str) -> None:
     with pytest.raises(BadFrame, match=word):
         frame_size(start)
+
+
+def test_other_words_are_not_taken_for_http() -> None:
+    with pytest.raises(BadFrame) as caught:
+        frame_size(b"GEAR")
+    assert "HTTP" not in str(caught.value)
 
 
 def test_parts_are_framed_by_their_sum() -> None:

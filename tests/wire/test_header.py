@@ -8,12 +8,15 @@ from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.errors import (
     BadLength,
     BadString,
+    EncodeError,
+    TooManyElements,
     TrailingBytes,
     Truncated,
     UnknownApi,
     UnsupportedVersion,
 )
 from tierlog.wire.header import (
+    HEADER_TAGS_MAX,
     RequestHeader,
     decode_request,
     decode_response,
@@ -28,6 +31,7 @@ from tierlog.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tierlog.wire.primitives import uvarint
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
@@ -59,6 +63,35 @@ def test_tags_in_a_request_header_are_skipped() -> None:
     assert decode_request(tagged) == decode_request(plain)
 
 
+def tagged(count: int, *, value: bytes = b"") -> bytes:
+    """A request whose header has so many tags, all with this value."""
+    tags = b"".join(uvarint(tag) + uvarint(len(value)) + value for tag in range(count))
+    return request(4)[4:].replace(b"\x00\x02me\x00", b"\x00\x02me" + uvarint(count) + tags)
+
+
+def test_tags_in_a_header_are_few() -> None:
+    assert decode_request(tagged(HEADER_TAGS_MAX)) == decode_request(request(4)[4:])
+    for count in (HEADER_TAGS_MAX + 1, 1000):
+        with pytest.raises(TooManyElements, match="header tags at byte 12: more than 16 tags"):
+            decode_request(tagged(count))
+
+
+def test_tags_in_a_header_are_small() -> None:
+    assert decode_request(tagged(1, value=bytes(4000))) == decode_request(request(4)[4:])
+    with pytest.raises(BadLength, match="header tags"):
+        decode_request(tagged(1, value=bytes(5000)))
+    with pytest.raises(BadLength, match="header tags"):
+        decode_request(tagged(5, value=bytes(1000)))
+
+
+def test_tags_in_the_header_of_a_response_are_bounded_too() -> None:
+    response = HeartbeatResponse(throttle_time_ms=0, error_code=25)
+    body = b"".join(encode_response(response, 4, correlation_id=1))[9:]
+    tags = b"".join(uvarint(tag) + b"\0" for tag in range(17))
+    with pytest.raises(TooManyElements):
+        decode_response(ApiKey.HEARTBEAT, 4, bytes(4) + uvarint(17) + tags + body)
+
+
 def test_an_unknown_api_tells_the_correlation_id_to_answer_under() -> None:
     with pytest.raises(UnknownApi) as caught:
         decode_request(b"\x03\xe7\x00\x00\x00\x00\x00\x09\xff\xff")
@@ -68,7 +101,17 @@ def test_an_unknown_api_tells_the_correlation_id_to_answer_under() -> None:
 def test_an_unknown_version_tells_the_correlation_id_to_answer_under() -> None:
     with pytest.raises(UnsupportedVersion) as caught:
         decode_request(b"\x00\x12\x00\x63\x00\x00\x00\x09\xff\xff")
-    assert (caught.value.version, caught.value.correlation_id) == (99, 9)
+    error = caught.value
+    assert (error.api_key, error.version, error.correlation_id) == (18, 99, 9)
+
+
+def test_an_unknown_version_of_a_response_tells_its_api() -> None:
+    with pytest.raises(UnsupportedVersion) as caught:
+        decode_response(ApiKey.HEARTBEAT, 99, bytes(20))
+    assert caught.value.api_key == ApiKey.HEARTBEAT
+    with pytest.raises(UnsupportedVersion) as caught:
+        encode_request(HEARTBEAT, 99, correlation_id=1, client_id=None)
+    assert caught.value.api_key == ApiKey.HEARTBEAT
 
 
 def test_a_damaged_header_is_refused() -> None:
@@ -99,10 +142,10 @@ def test_a_response_comes_back_with_its_correlation_id(version: int) -> None:
 def test_api_versions_is_answered_with_the_oldest_header(version: int) -> None:
     """The client cannot know yet what the server understands."""
     message = ApiVersionsResponse(
-        error_code=0, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=4)]
+        error_code=35, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=4)]
     )
     data = b"".join(encode_response(message, version, correlation_id=1))
-    assert data[8:10] == b"\x00\x00"  # the error code, not a tag section
+    assert data[8:10] == b"\x00\x23"  # the error code, 35, without a tag section before it
     assert decode_response(ApiKey.API_VERSIONS, version, data[4:]) == (1, message)
 
 
@@ -128,3 +171,17 @@ def test_records_travel_as_parts_of_their_own() -> None:
     parts = encode_request(message, 9, correlation_id=1, client_id=None)
     assert any(part is records for part in parts)
     assert decode_request(b"".join(parts)[4:])[1] == message
+
+
+@pytest.mark.parametrize("version", [0, 4])
+def test_headers_that_cannot_be_written_raise_our_own_error(version: int) -> None:
+    for correlation_id, client_id in ((2**31, "me"), (1, "\ud800"), (1, "x" * 40_000)):
+        with pytest.raises(EncodeError):
+            encode_request(HEARTBEAT, version, correlation_id=correlation_id, client_id=client_id)
+    response = HeartbeatResponse(throttle_time_ms=0, error_code=0)
+    with pytest.raises(EncodeError):
+        encode_response(response, version, correlation_id=2**31)
+    with pytest.raises(EncodeError):
+        encode_response(
+            HeartbeatResponse(throttle_time_ms=0, error_code=2**15), version, correlation_id=1
+        )

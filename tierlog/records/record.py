@@ -11,6 +11,7 @@ and Fetch never come here; conversion, compaction, time look-ups and tests do.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from struct import error as StructError
 from typing import NamedTuple, TypeAlias
 
 from tierlog.records import attributes as bits
@@ -45,6 +46,7 @@ NO_PRODUCER_EPOCH = ProducerEpoch(-1)
 NO_SEQUENCE = -1
 FIRST_OFFSET = Offset(0)
 NO_LEADER_EPOCH = LeaderEpoch(-1)
+DELTA_MAX = 2**31 - 1
 
 
 class Record(NamedTuple):
@@ -91,7 +93,8 @@ def decode_records(
         raise CorruptBatch(f"magic {header.magic}, attributes {header.attributes:#06x}")
     data = _payload(header, memoryview(batch)[HEADER_BYTES:size], limits)
     try:
-        records = _decode_all(header, data)
+        header_count_max = max(limits.header_count_max, size - HEADER_BYTES)
+        records = _decode_all(header, data, header_count_max)
     except IndexError:
         raise MalformedRecords("the records end in the middle of a number") from None
     _check_offsets(header, records, dense=dense)
@@ -109,7 +112,7 @@ def _payload(header: BatchHeader, data: memoryview, limits: Limits) -> bytes:
     return decompress(header.codec, data, limits=limits)
 
 
-def _decode_all(header: BatchHeader, data: bytes) -> list[Record]:
+def _decode_all(header: BatchHeader, data: bytes, headers_left: int) -> list[Record]:
     """Every record, in one loop with the short varints inlined: calls would double its time.
 
     A number whose first byte lies beyond the data raises IndexError, which the caller translates.
@@ -167,7 +170,8 @@ def _decode_all(header: BatchHeader, data: bytes) -> list[Record]:
         position += 1
         headers: tuple[RecordHeader, ...] = ()
         if raw:
-            headers, position = _decode_headers(data, position - 1, end)
+            headers, position = _decode_headers(data, position - 1, end, headers_left)
+            headers_left -= len(headers)
         if position != end:
             raise MalformedRecords(f"record should end at {end}, its fields end at {position}")
         records.append(_new(Record, (offset, timestamp, key, value, headers, attributes)))
@@ -184,24 +188,35 @@ def _longer(data: bytes, position: int, first: int) -> tuple[int, int]:
     return decode_unsigned(data, position - 1, bytes_max=VARINT_BYTES_MAX, bits=32)
 
 
-def _decode_headers(data: bytes, position: int, end: int) -> tuple[tuple[RecordHeader, ...], int]:
+def _decode_headers(
+    data: bytes, position: int, end: int, count_max: int
+) -> tuple[tuple[RecordHeader, ...], int]:
+    """The headers of one record; `count_max` is what the batch may still have."""
     count, position = decode_varint(data, position)
     # Two bytes is the least that a header takes: an empty name and a null.
     if not 0 <= count <= (end - position) // 2:
         raise MalformedRecords(f"{count} headers cannot stand in {end - position} bytes")
+    if count > count_max:
+        raise MalformedRecords(f"{count} headers in a record; the batch may have {count_max} more")
     headers = []
     for _ in range(count):
-        length, position = decode_varint(data, position)
-        start, position = position, position + length
-        if length < 0 or position > end:
-            raise MalformedRecords(f"header name of {length} bytes at {start} passes {end}")
+        raw = data[position]
+        position += 1
+        if raw >= 0x80:
+            raw, position = _longer(data, position, raw)
+        start, position = position, position + (raw >> 1)
+        if raw & 1 or position > end:
+            raise _overrun("a header name", raw, start, end)
         name = data[start:position].decode("utf-8", "surrogateescape")
-        length, position = decode_varint(data, position)
+        raw = data[position]
+        position += 1
         value = None
-        if length != -1:
-            start, position = position, position + length
-            if length < 0 or position > end:
-                raise MalformedRecords(f"header value of {length} bytes at {start} passes {end}")
+        if raw != 1:
+            if raw >= 0x80:
+                raw, position = _longer(data, position, raw)
+            start, position = position, position + (raw >> 1)
+            if raw & 1 or position > end:
+                raise _overrun("a header value", raw, start, end)
             value = data[start:position]
         headers.append((name, value))
     return tuple(headers), position
@@ -254,11 +269,14 @@ def encode_batch(
     """One whole batch, in memory that can be patched. Offsets of `records` are absolute.
 
     `last_offset` beyond the last record, gaps, and no records at all make the batch of a cleaned
-    log; `max_timestamp` is for one whose latest record is gone.
+    log; `max_timestamp` is for one whose latest record is gone. `ValueError` where the format
+    cannot hold what is asked for.
     """
     if not records and last_offset is None:
         raise ValueError("an empty batch must say which offsets it covers")
+    end = records[-1].offset if last_offset is None else last_offset
     base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
+    _check_encodable(records, base_offset=base_offset, last_offset=end)
     if log_append_time is not None:
         max_timestamp = log_append_time
     elif max_timestamp is None:
@@ -272,7 +290,6 @@ def encode_batch(
         payload = compress(codec, payload)
     batch = bytearray(HEADER_BYTES)
     batch += payload
-    end = records[-1].offset if last_offset is None else last_offset
     header = BatchHeader(
         base_offset=base_offset,
         length=len(batch) - PREFIX_BYTES,
@@ -291,9 +308,40 @@ def encode_batch(
         base_sequence=base_sequence,
         record_count=len(records),
     )
-    HEADER.pack_into(batch, 0, *header)
+    try:
+        HEADER.pack_into(batch, 0, *header)
+    except StructError as error:
+        raise ValueError(f"a number does not fit its field: {error}; {header}") from None
     HEADER.pack_into(batch, 0, *header._replace(crc=crc_of(batch)))
     return batch
+
+
+def _check_encodable(
+    records: Sequence[Record], *, base_offset: Offset, last_offset: Offset
+) -> None:
+    """What the varints of records would hide: they take any number, and readers refuse it."""
+    previous = base_offset - 1
+    for record in records:
+        if record.offset <= previous:
+            raise ValueError(f"offset {record.offset} follows {previous}; offsets rise from a base")
+        if not 0 <= record.attributes <= 255:
+            raise ValueError(f"attributes {record.attributes} of a record do not fit a byte")
+        previous = record.offset
+    if previous > last_offset:
+        raise ValueError(f"offset {previous} lies beyond the last offset, {last_offset}")
+    if last_offset - base_offset > DELTA_MAX:
+        raise ValueError(f"offsets {base_offset} to {last_offset} span more than 31 bits")
+    _check_timestamps_encodable([record.timestamp for record in records])
+
+
+def _check_timestamps_encodable(timestamps: Sequence[TimestampMs]) -> None:
+    if not timestamps:
+        return
+    base, earliest, latest = timestamps[0], min(timestamps), max(timestamps)
+    if earliest < -(2**63) or latest >= 2**63:
+        raise ValueError(f"timestamps {earliest} to {latest} exceed 64 bits")
+    if earliest - base < -(2**63) or latest - base >= 2**63:
+        raise ValueError(f"timestamps {earliest} to {latest} are too far from the first, {base}")
 
 
 def _encode_record(record: Record, *, base_offset: int, base_timestamp: int) -> tuple[bytes, ...]:

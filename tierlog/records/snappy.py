@@ -21,7 +21,7 @@ XERIAL_BLOCK_BYTES = 32 * 1024
 """Plain bytes per block: the default of the Java library."""
 
 XERIAL_BLOCKS_MAX = 65_536
-"""64 MiB in the smallest blocks that the Java library writes, 1 KiB."""
+"""64 MiB in the smallest blocks that the Java library writes, 1 KiB. Heads between blocks count."""
 
 RATIO_MAX = 22
 """The densest element is a copy: 64 plain bytes out of 3."""
@@ -65,8 +65,11 @@ def _decompress_raw(data: memoryview, bytes_max: int) -> bytes | None:
 
 def _decompress_xerial(data: memoryview, bytes_max: int) -> bytes | None:
     parts: list[bytes] = []
-    position = 0
+    position = blocks = 0
     while position < len(data):
+        blocks += 1
+        if blocks > XERIAL_BLOCKS_MAX + 1:  # the first is the head
+            raise MalformedRecords(f"snappy: more than {XERIAL_BLOCKS_MAX} blocks")
         if data[position : position + len(XERIAL_MAGIC)] == XERIAL_MAGIC:
             position = _after_head(data, position)
             continue
@@ -76,8 +79,6 @@ def _decompress_xerial(data: memoryview, bytes_max: int) -> bytes | None:
             return None
         bytes_max -= len(part)
         parts.append(part)
-        if len(parts) > XERIAL_BLOCKS_MAX:
-            raise MalformedRecords(f"snappy: more than {XERIAL_BLOCKS_MAX} blocks")
     return b"".join(parts)
 
 

@@ -21,7 +21,8 @@ FRAMES_MAX = 1000
 """Clients write one. A frame costs microseconds to set up, however little it holds."""
 
 BLOCKS_MAX = 65_536
-"""64 MiB in blocks of 1 KiB. An empty block has 4 bytes, so a batch could hold very many."""
+"""Of all frames together: 64 MiB in blocks of 1 KiB. An empty block has 3 bytes, so a batch could
+hold very many."""
 
 STEP_BYTES = 256 * 1024
 SKIPPABLE_MAGIC = b"\x2a\x4d\x18"
@@ -57,6 +58,7 @@ def _read(data: Bytes, bytes_max: int) -> bytes | None:
 
 def _walk_frames(data: memoryview) -> None:
     position = frames = 0
+    blocks_left = BLOCKS_MAX
     while position < len(data) or frames == 0:
         frames += 1
         if frames > FRAMES_MAX:
@@ -64,7 +66,7 @@ def _walk_frames(data: memoryview) -> None:
         if _is_skippable(data, position):
             position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
         else:
-            position = _after_frame(data, position)
+            position, blocks_left = _after_frame(data, position, blocks_left)
     if position > len(data):
         raise MalformedRecords("zstd: the last frame is cut off")
 
@@ -74,12 +76,14 @@ def _is_skippable(data: memoryview, position: int) -> bool:
     return magic[1:] == SKIPPABLE_MAGIC and magic[0] & 0xF0 == 0x50
 
 
-def _after_frame(data: memoryview, position: int) -> int:
-    """Where the frame at `position` ends; beyond the data when it is cut off."""
+def _after_frame(data: memoryview, position: int, blocks_left: int) -> tuple[int, int]:
+    """Where the frame at `position` ends, beyond the data when it is cut off; and how many blocks
+    may follow it."""
     head = data[position : position + 18]  # the largest frame header
     parameters = zstandard.get_frame_parameters(head)
     position += zstandard.frame_header_size(head)
-    for _ in range(BLOCKS_MAX):
+    while blocks_left:
+        blocks_left -= 1
         # Three bytes, little-endian: last block, type in two bits, size.
         block = int.from_bytes(data[position : position + 3], "little")
         kind, size = block >> 1 & 3, block >> 3
@@ -87,5 +91,5 @@ def _after_frame(data: memoryview, position: int) -> int:
             raise MalformedRecords("zstd: a block of the reserved type")
         position += 3 + (1 if kind == _RLE else size)
         if block & 1 or position > len(data):
-            return position + (4 if parameters.has_checksum else 0)
-    raise MalformedRecords(f"zstd: more than {BLOCKS_MAX} blocks in a frame")
+            return position + (4 if parameters.has_checksum else 0), blocks_left
+    raise MalformedRecords(f"zstd: more than {BLOCKS_MAX} blocks")

@@ -66,7 +66,7 @@ def writer(message: type[M], version: int) -> Writer[M]:
 @cache
 def _compiled(message: type[Message], version: int, function: str) -> object:
     if version not in message.versions:
-        raise UnsupportedVersion(message=message.__name__, version=version)
+        raise UnsupportedVersion(message=message.__name__, version=version, api_key=message.api_key)
     source = (reader_source if function == "read" else writer_source)(message, version)
     names = source.names
     names["ERRORS"] = READ_ERRORS if function == "read" else WRITE_ERRORS

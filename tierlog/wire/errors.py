@@ -87,10 +87,13 @@ class UnknownApi(DecodeError):
 
 
 class UnsupportedVersion(DecodeError):
-    """A version outside the schema's range."""
+    """A version outside the schema's range. `api_key` is -1 for a message that is no API's own."""
 
-    def __init__(self, *, message: str, version: int, correlation_id: int = -1) -> None:
+    def __init__(
+        self, *, message: str, version: int, api_key: int = -1, correlation_id: int = -1
+    ) -> None:
         super().__init__("unsupported version", message=message, version=version)
+        self.api_key = api_key
         self.correlation_id = correlation_id
 
 

@@ -4,6 +4,10 @@ A `FetchWriter` packs each partition as it is given, without a `FetchResponse` a
 between. The result is a list of parts for one gathering write: small headers, and between them the
 record buffers themselves, never copied or joined. The bytes are those of the compiled codec; the
 tests compare the two at every version.
+
+Topics and partitions are counted against what was announced, since a client would read a wrong
+count as garbage. What a version cannot carry is refused where the schema does not call it
+ignorable. Everything wrong raises `EncodeError`; the writer is of no use afterwards.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from tierlog.wire.errors import EncodeError, UnsupportedVersion
 from tierlog.wire.messages.fetch import FetchResponse
-from tierlog.wire.primitives import STRING_BYTES_MAX, uvarint
+from tierlog.wire.primitives import STRING_BYTES_MAX, uvarint, uvarint_of_string
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +29,7 @@ TOPIC_IDS_FROM: Final = 13
 LOG_START_FROM: Final = 5
 SESSIONS_FROM: Final = 7
 PREFERRED_REPLICA_FROM: Final = 11
+NODES_FROM: Final = 16
 
 _THROTTLE: Final = struct.Struct(">i").pack
 _THROTTLE_SESSION: Final = struct.Struct(">ihi").pack
@@ -37,11 +42,22 @@ _INT16: Final = struct.Struct(">h").pack
 _INT32: Final = struct.Struct(">i").pack
 _NO_TAGS: Final = b"\0"
 
+_FAULTS: Final = (struct.error, UnicodeEncodeError, TypeError, AttributeError)
+"""What a value raises that does not fit its field."""
+
 
 class FetchWriter:
     """Writes one response. Topics and partitions come in order, as many as were announced."""
 
-    __slots__ = ("_flexible", "_open_topic", "_parts", "_small", "_version")
+    __slots__ = (
+        "_flexible",
+        "_open_topic",
+        "_partitions_left",
+        "_parts",
+        "_small",
+        "_topics_left",
+        "_version",
+    )
 
     def __init__(
         self,
@@ -53,32 +69,45 @@ class FetchWriter:
         session_id: int = 0,
     ) -> None:
         if version not in FetchResponse.versions:
-            raise UnsupportedVersion(message="FetchResponse", version=version)
+            raise UnsupportedVersion(
+                message="FetchResponse", version=version, api_key=FetchResponse.api_key
+            )
         self._version = version
         self._flexible = version >= FLEXIBLE_FROM
         self._parts: list[Bytes] = []
         self._open_topic = False
-        if version >= SESSIONS_FROM:
-            self._small = [_THROTTLE_SESSION(throttle_time_ms, error_code, session_id)]
-        else:
-            self._small = [_THROTTLE(throttle_time_ms)]
-        self._small.append(uvarint(topic_count + 1) if self._flexible else _INT32(topic_count))
+        self._topics_left = topic_count
+        self._partitions_left = 0
+        try:
+            if version >= SESSIONS_FROM:
+                self._small = [_THROTTLE_SESSION(throttle_time_ms, error_code, session_id)]
+            elif session_id:
+                raise self._not_carried("session id", session_id)
+            else:
+                self._small = [_THROTTLE(throttle_time_ms)]
+            self._small.append(self._count(topic_count))
+        except _FAULTS as fault:
+            raise EncodeError(str(fault)) from None
 
     def topic(self, topic: str | bytes, *, partition_count: int) -> None:
         """Begin a topic: by name, from v13 on by its id of sixteen bytes."""
         self._close_topic()
+        self._topics_left -= 1
+        if self._topics_left < 0:
+            raise EncodeError("more topics than were announced")
         self._open_topic = True
-        small = self._small
-        if not self._flexible:
-            name = _name(topic)
-            small += (_INT16(len(name)), name, _INT32(partition_count))
-        elif self._version < TOPIC_IDS_FROM:
-            name = _name(topic)
-            small += (uvarint(len(name) + 1), name, uvarint(partition_count + 1))
-        else:
+        self._partitions_left = partition_count
+        try:
+            if self._version < TOPIC_IDS_FROM:
+                name = _name(topic)
+                self._small.append(uvarint(len(name) + 1) if self._flexible else _INT16(len(name)))
+                self._small += (name, self._count(partition_count))
+                return
             if len(topic) != 16 or isinstance(topic, str):
                 raise EncodeError(f"v{self._version} wants a topic id, not {topic!r:.100}")
-            small += (topic, uvarint(partition_count + 1))
+            self._small += (topic, self._count(partition_count))
+        except _FAULTS as fault:
+            raise EncodeError(str(fault)) from None
 
     def partition(
         self,
@@ -97,8 +126,15 @@ class FetchWriter:
 
         `tags` is a whole tag section, which `partition_tags` makes.
         """
+        left = self._partitions_left - 1
+        if left < 0:
+            raise EncodeError(f"partition {index} was not announced by `topic`")
+        self._partitions_left = left
         head = (index, error_code, high_watermark, last_stable_offset, log_start_offset)
-        if self._flexible:
+        try:
+            if not self._flexible:
+                self._old_partition(head, aborted, preferred_read_replica, records, tags)
+                return
             if aborted is None:
                 self._small.append(_HEAD_NO_ABORTED(*head, 0, preferred_read_replica))
             else:
@@ -106,7 +142,33 @@ class FetchWriter:
                 self._small.append(_compact_aborted(aborted, preferred_read_replica))
             self._compact_records(records)
             self._small.append(tags)
-            return
+        except _FAULTS as fault:
+            raise EncodeError(str(fault)) from None
+
+    def finish(self, tags: bytes = _NO_TAGS) -> list[Bytes]:
+        """The parts. `tags` is a whole tag section, which `response_tags` makes."""
+        self._close_topic()
+        if self._topics_left:
+            raise EncodeError(f"{self._topics_left} topics were announced and not written")
+        if self._version < NODES_FROM and tags != _NO_TAGS:
+            raise self._not_carried("tag section", tags)
+        if self._flexible:
+            self._small.append(tags)
+        if self._small:
+            self._parts.append(b"".join(self._small))
+        return self._parts
+
+    def _old_partition(
+        self,
+        head: tuple[int, int, int, int, int],
+        aborted: Sequence[tuple[int, int]] | None,
+        preferred_read_replica: int,
+        records: Bytes | None,
+        tags: bytes,
+    ) -> None:
+        """Before v12."""
+        if tags != _NO_TAGS:
+            raise self._not_carried("tag section", tags)
         count = -1 if aborted is None else len(aborted)
         if self._version >= LOG_START_FROM:
             self._small.append(_HEAD(*head, count))
@@ -116,18 +178,22 @@ class FetchWriter:
             self._small += [_ABORTED(*pair) for pair in aborted]
         if self._version >= PREFERRED_REPLICA_FROM:
             self._small.append(_INT32(preferred_read_replica))
+        elif preferred_read_replica != -1:
+            raise self._not_carried("preferred read replica", preferred_read_replica)
         self._records(records)
 
-    def finish(self, tags: bytes = _NO_TAGS) -> list[Bytes]:
-        """The parts. `tags` is a whole tag section, which `response_tags` makes."""
-        self._close_topic()
-        if self._flexible:
-            self._small.append(tags)
-        if self._small:
-            self._parts.append(b"".join(self._small))
-        return self._parts
+    def _count(self, count: int) -> bytes:
+        if count < 0:
+            raise EncodeError(f"a count of {count}")
+        return uvarint(count + 1) if self._flexible else _INT32(count)
+
+    def _not_carried(self, what: str, value: object) -> EncodeError:
+        return EncodeError(f"v{self._version} has no {what} and would lose {value!r:.100}")
 
     def _close_topic(self) -> None:
+        if self._partitions_left:
+            left = self._partitions_left
+            raise EncodeError(f"{left} partitions of a topic were announced and not written")
         if self._open_topic and self._flexible:
             self._small.append(_NO_TAGS)
 
@@ -161,6 +227,15 @@ def partition_tags(
 
     `diverging_epoch` is (epoch, end offset), `current_leader` (leader id, leader epoch).
     """
+    try:
+        return _partition_tags(diverging_epoch, current_leader)
+    except _FAULTS as fault:
+        raise EncodeError(str(fault)) from None
+
+
+def _partition_tags(
+    diverging_epoch: tuple[int, int] | None, current_leader: tuple[int, int] | None
+) -> bytes:
     section = b""
     if diverging_epoch is not None:
         section += b"\0" + b"\x0d" + struct.pack(">iqB", *diverging_epoch, 0)
@@ -174,13 +249,22 @@ def response_tags(node_endpoints: Sequence[tuple[int, str, int, str | None]]) ->
     """The tag section of the response, v16 and later: (node id, host, port, rack) per node."""
     if not node_endpoints:
         return _NO_TAGS
-    body = uvarint(len(node_endpoints) + 1)
-    for node_id, host, port, rack in node_endpoints:
-        name = host.encode()
-        body += _INT32(node_id) + uvarint(len(name) + 1) + name + _INT32(port)
-        body += b"\0" if rack is None else uvarint(len(rack.encode()) + 1) + rack.encode()
-        body += _NO_TAGS
+    try:
+        body = uvarint(len(node_endpoints) + 1) + b"".join(map(_node, node_endpoints))
+    except _FAULTS as fault:
+        raise EncodeError(str(fault)) from None
     return b"\1\0" + uvarint(len(body)) + body
+
+
+def _node(node: tuple[int, str, int, str | None]) -> bytes:
+    node_id, host, port, rack = node
+    made = _INT32(node_id) + _compact_string(host) + _INT32(port)
+    return made + (b"\0" if rack is None else _compact_string(rack)) + _NO_TAGS
+
+
+def _compact_string(text: str) -> bytes:
+    content = text.encode()
+    return uvarint_of_string(len(content) + 1) + content
 
 
 def _compact_aborted(aborted: Sequence[tuple[int, int]], preferred_read_replica: int) -> bytes:

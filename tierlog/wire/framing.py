@@ -25,11 +25,24 @@ FRAME_BYTES_MAX_BEFORE_LOGIN: Final = 512 * 1024
 _STRANGERS: Final = {
     b"\x16\x03": "this looks like TLS on a plain port",
     b"\x15\x03": "this looks like a TLS alert on a plain port",
-    b"GE": "this looks like HTTP",
-    b"PO": "this looks like HTTP",
-    b"HE": "this looks like HTTP",
-    b"PU": "this looks like HTTP",
 }
+"""By the first two bytes."""
+
+_HTTP_METHODS: Final = frozenset(
+    word[:SIZE_BYTES]
+    for word in (
+        b"GET /",
+        b"PUT /",
+        b"HEAD",
+        b"POST",
+        b"PATCH",
+        b"TRACE",
+        b"DELETE",
+        b"CONNECT",
+        b"OPTIONS",
+    )
+)
+"""As much of each as a prefix shows. Read as a size, all are beyond 1 GiB, hence no frame's."""
 
 
 def frame_size(prefix: Bytes, *, bytes_max: int = FRAME_BYTES_MAX) -> int:
@@ -37,9 +50,15 @@ def frame_size(prefix: Bytes, *, bytes_max: int = FRAME_BYTES_MAX) -> int:
     size = int.from_bytes(prefix[:SIZE_BYTES], "big", signed=True)
     if 0 < size <= bytes_max:
         return size
-    hint = _STRANGERS.get(bytes(prefix[:2]), "")
+    hint = _hint(bytes(prefix[:SIZE_BYTES]))
     limits = f"a frame of {size} bytes, allowed are 1 to {bytes_max}"
     raise BadFrame(f"{limits}; {hint}" if hint else limits)
+
+
+def _hint(prefix: bytes) -> str:
+    if prefix in _HTTP_METHODS:
+        return "this looks like HTTP"
+    return _STRANGERS.get(prefix[:2], "")
 
 
 def split_frames(buffer: Bytes, *, bytes_max: int = FRAME_BYTES_MAX) -> Iterator[tuple[int, int]]:

@@ -24,6 +24,7 @@ from tierlog.wire.errors import (
     BadString,
     DecodeError,
     EncodeError,
+    TooManyElements,
     Truncated,
     UnknownApi,
     UnsupportedVersion,
@@ -33,6 +34,12 @@ from tierlog.wire.quirks import SURPLUS_BYTES, asks_for_all_topics_wrongly
 if TYPE_CHECKING:
     from tierlog.types import Bytes
     from tierlog.wire.schema import Request, Response
+
+HEADER_TAGS_MAX: Final = 16
+"""No client sends one, and the protocol defines none yet. An unknown tag is stepped over, but a
+frame full of them would cost a second before its body is looked at."""
+HEADER_TAG_BYTES_MAX: Final = 4096
+"""Room for tokens and trace ids, should such tags come."""
 
 _REQUEST: Final = struct.Struct(">hhih")
 _SIZE_AND_ID: Final = struct.Struct(">ii")
@@ -84,19 +91,24 @@ def encode_request(
     message: Request, version: int, *, correlation_id: int, client_id: str | None
 ) -> list[Bytes]:
     """A whole request with its size prefix, as parts."""
-    if client_id is None:
-        client, length = b"", -1
-    else:
-        client = client_id.encode()
-        length = len(client)
-    if length > primitives.STRING_BYTES_MAX:
-        raise EncodeError(f"a client id of {length} bytes")
-    head = _REQUEST.pack(message.api_key, version, correlation_id, length) + client
-    if version in message.flexible:
-        head += b"\0"
     parts = writer(type(message), version)(message)
-    size = len(head) + sum(map(len, parts))
-    return [struct.pack(">i", size) + head + parts[0], *parts[1:]]
+    try:
+        head = _request_head(message.api_key, version, correlation_id, client_id)
+        if version in message.flexible:
+            head += b"\0"
+        size = len(head) + sum(map(len, parts))
+        return [struct.pack(">i", size) + head + parts[0], *parts[1:]]
+    except (struct.error, UnicodeEncodeError) as fault:
+        raise _bad_header(fault, type(message).__name__, version) from None
+
+
+def _request_head(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    if client_id is None:
+        return _REQUEST.pack(api_key, version, correlation_id, -1)
+    client = client_id.encode()
+    if len(client) > primitives.STRING_BYTES_MAX:
+        raise EncodeError(f"a client id of {len(client)} bytes")
+    return _REQUEST.pack(api_key, version, correlation_id, len(client)) + client
 
 
 def encode_response(message: Response, version: int, *, correlation_id: int) -> list[Bytes]:
@@ -111,7 +123,10 @@ def encode_response(message: Response, version: int, *, correlation_id: int) -> 
 def framed_response(parts: list[Bytes], *, correlation_id: int, flexible: bool) -> list[Bytes]:
     """Put size and header before the parts of a body. Changes the list and returns it."""
     size = 4 + flexible + sum(map(len, parts))
-    head = _SIZE_AND_ID.pack(size, correlation_id)
+    try:
+        head = _SIZE_AND_ID.pack(size, correlation_id)
+    except struct.error as fault:
+        raise EncodeError(f"header: {size} bytes under id {correlation_id}: {fault}") from None
     parts[0] = head + b"\0" + parts[0] if flexible else head + parts[0]
     return parts
 
@@ -120,7 +135,7 @@ def decode_response(api: ApiKey, version: int, frame: Bytes) -> tuple[int, Respo
     """The correlation id and the body of a response. Raises only WireError."""
     kind = response_type(api)
     if version not in kind.versions:
-        raise UnsupportedVersion(message=kind.__name__, version=version)
+        raise UnsupportedVersion(message=kind.__name__, version=version, api_key=api)
     if len(frame) < 4:
         raise Truncated(f"a response header in {len(frame)} bytes")
     correlation_id = int.from_bytes(frame[:4], "big", signed=True)
@@ -128,6 +143,10 @@ def decode_response(api: ApiKey, version: int, frame: Bytes) -> tuple[int, Respo
     if _flexible_response(api, version in kind.flexible):
         position = _skip_header_tags(frame, position)
     return correlation_id, decode_whole(kind, version, frame, position)
+
+
+def _bad_header(fault: Exception, message: str, version: int) -> EncodeError:
+    return EncodeError(str(fault), message=message, version=version, field="header")
 
 
 def _flexible_response(api_key: int, flexible: bool) -> bool:
@@ -143,6 +162,7 @@ def _flexible_request(header: RequestHeader) -> bool:
         raise UnsupportedVersion(
             message=kind.__name__,
             version=header.api_version,
+            api_key=header.api_key,
             correlation_id=header.correlation_id,
         )
     return header.api_version in kind.flexible
@@ -167,9 +187,15 @@ def _skip_header_tags(frame: Bytes, position: int) -> int:
         first = frame[position]
         if first == 0:
             return position + 1
-        return primitives.skip_tags(frame, position + 1, first, primitives.ELEMENTS_MAX)[0]
+        if first > HEADER_TAGS_MAX:
+            raise TooManyElements(f"more than {HEADER_TAGS_MAX} tags", position=position)
+        end, _ = primitives.skip_tags(frame, position + 1, first, HEADER_TAGS_MAX)
     except IndexError:
         raise Truncated("the header ends in its tags", position=position) from None
     except DecodeError as error:
         error.field = error.field or "header tags"
         raise
+    if end - position > HEADER_TAG_BYTES_MAX:
+        sentence = f"{end - position} bytes, at most {HEADER_TAG_BYTES_MAX}"
+        raise BadLength(sentence, field="header tags", position=position)
+    return end

@@ -68,7 +68,9 @@ _produced: Final = tuple.__new__
 def read_produce(version: int, frame: Bytes, position: int = 0) -> Produced:
     """Read a request body that ends with the frame. Raises only WireError."""
     if not VERSION_MIN <= version <= VERSION_MAX:
-        raise UnsupportedVersion(message="ProduceRequest", version=version)
+        raise UnsupportedVersion(
+            message="ProduceRequest", version=version, api_key=ProduceRequest.api_key
+        )
     view = memoryview(frame)
     try:
         if version < FLEXIBLE_FROM:
