@@ -54,8 +54,8 @@ async def hot_log(world: SimWorld) -> int:
             await world.start(NODE, serve(world.env(NODE), ledger), what="serve")
         except HostDied:
             pass
-        except (LogBroken, OSError):
-            world.kill(NODE)  # It stopped on a disk error.
+        except (LogBroken, DiskFull, OSError):
+            world.kill(NODE)  # It stopped on a disk error, or could not open on a full disk.
         if nemesis.done():
             break
         await asyncio.sleep(0.05)
