@@ -209,8 +209,8 @@ def snapshot_without_replay() -> Iterator[None]:
 def truncate_keeps_the_durable_end() -> Iterator[None]:
     """Truncation does not lower what the checkpoint promises first."""
     with (
-        patch("tierlog.hot.log.store_checkpoint", lambda *args: None),
-        patch("tierlog.hot.log.store_end", lambda *args, **kwargs: None),
+        patch("tierlog.hot.cutting.store_checkpoint", lambda *args: None),
+        patch("tierlog.hot.cutting.store_end", lambda *args, **kwargs: None),
     ):
         yield
 

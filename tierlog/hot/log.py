@@ -17,17 +17,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tierlog.env import File
-from tierlog.hot.aside import drop_asides
-from tierlog.hot.checkpoint import Checkpoint, store_checkpoint
+from tierlog.hot.checkpoint import Checkpoint
+from tierlog.hot.cutting import Border, cut_back
 from tierlog.hot.directory import LogDirectory
-from tierlog.hot.endmark import store_end
-from tierlog.hot.epochs import LeaderEpochs
 from tierlog.hot.errors import LogBroken, LogClosed, LogError, OffsetOutOfRange, ReadFailed
 from tierlog.hot.job import Pending, SyncJob
 from tierlog.hot.producers import ProducedBatch
 from tierlog.hot.recovery import Recovery
-from tierlog.hot.replay import drop_snapshots
-from tierlog.hot.salvage import known_damage, remove_segment
+from tierlog.hot.salvage import known_damage
 from tierlog.hot.segment import Segment, empty_numbers
 from tierlog.hot.segments import SegmentList
 from tierlog.hot.settings import LogSettings
@@ -407,41 +404,13 @@ class Log:
         assert self._directory.syncs.is_idle(self), "settle before truncating"
         if not self.log_start <= end <= self.log_end:
             raise OffsetOutOfRange(end, log_start=self.log_start, log_end=self.log_end)
+        border = Border(*self.segments.place_of(end))
+        checkpoint = replace(self._checkpoint(clean=False), durable_end=self.durable_end)
         try:
-            self._cut(end)
+            cut_back(self._disk, self._pool, self.path, self.segments, border, checkpoint)
+            self._open(border.offset)
         except OSError as fault:
             raise self._directory.syncs.latch(fault) from fault
-
-    def _cut(self, end: Offset) -> None:
-        kept, cut, position = self.segments.place_of(end)
-        epochs = LeaderEpochs(self.epochs.entries)
-        epochs.truncate(cut)
-        checkpoint = replace(
-            self._checkpoint(clean=False),
-            epochs=epochs.entries,
-            durable_end=min(self.durable_end, cut),
-            # Not the one that is cut: even if it is kept whole, its end may not be synced yet.
-            segments=tuple(
-                one.numbers for one in self.segments if one.next_offset <= kept.base_offset
-            ),
-        )
-        try:
-            store_checkpoint(self._disk, self.path, checkpoint)
-            store_end(self._disk, self.path, checkpoint.durable_end, sync=True)
-        except OSError as fault:
-            raise refused(fault) from fault  # Nothing is cut yet; the log is as it was.
-        drop_snapshots(self._disk, self.path, lambda offset: offset > cut)
-        drop_asides(self._disk, self.path, lambda start, _: start >= cut)
-        for segment in reversed(list(self.segments)):
-            if segment.base_offset > kept.base_offset:
-                self._pool.forget(segment.path)
-                remove_segment(self._disk, self.path, segment.base_offset)
-                self._disk.sync_dir(self.path)
-        kept.file().truncate(position)
-        kept.file().fdatasync()
-        for segment in self.segments:
-            self._pool.unpin(segment.path)
-        self._open(cut)
 
     # Ending
 
