@@ -48,15 +48,14 @@ def unreadable_answer(batch: Bytes, start: Offset) -> tuple[Offset, TimestampMs]
 
 
 class SegmentReader:
-    __slots__ = ("_checked", "_known", "segment")
+    __slots__ = ("_checked", "_known", "_trusted_from", "segment")
 
     def __init__(self, segment: Segment, *, trusted_from: int = EVERYTHING) -> None:
         self.segment = segment
         self._known: dict[Offset, Position] = {}
         self._checked = Intervals()
         # From here on bytes were, or will be, written or scanned by this process.
-        if trusted_from < EVERYTHING:
-            self._checked.add(trusted_from, EVERYTHING)
+        self._trusted_from = trusted_from
 
     def holds(self, offset: Offset) -> bool:
         return self.segment.base_offset <= offset < self.segment.next_offset
@@ -66,7 +65,8 @@ class SegmentReader:
 
         `offset` lies in the segment; the result is empty only if `end` is in the same batch.
         """
-        position, expected = self.locate(offset)
+        known = self._known.get(offset)
+        position, expected = self.locate(offset) if known is None else (known, offset)
         try:
             return self._read_from(position, expected, bytes_max=bytes_max, end=end)
         except DamagedOffsets as damage:
@@ -80,11 +80,14 @@ class SegmentReader:
         self, position: Position, expected: Offset, *, bytes_max: int, end: Offset
     ) -> Bytes:
         segment = self.segment
-        stop, next_offset = self.locate(end, behind=(position, expected))
+        if end >= segment.next_offset:
+            stop, next_offset = segment.size, segment.next_offset
+        else:
+            stop, next_offset = self.locate(end, behind=(position, expected))
+            if next_offset == end:
+                self._remember(end, stop)  # The visible end: others stop there as well.
         if position >= stop:
             return b""
-        if next_offset == end and stop < segment.size:
-            self._remember(end, stop)  # The visible end: whoever reads next stops there as well.
         size = min(max(bytes_max, HEADER_BYTES), stop - position)
         if LARGE_BYTES <= size < stop - position:
             data, next_offset = self._up_to_border(position, size, stop)
@@ -95,7 +98,9 @@ class SegmentReader:
             if position + size < stop and not is_short:
                 data, next_offset = self._whole_batches(data, position, stop)
                 is_short = not data
-        if is_short or not self._checked.covers(position, position + len(data)):
+        if is_short or not (
+            position >= self._trusted_from or self._checked.covers(position, position + len(data))
+        ):
             checked = self._check(data, position, expected)
             if is_short or len(checked) < len(data):
                 return checked

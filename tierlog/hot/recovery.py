@@ -16,6 +16,7 @@ can simply be run again.
 """
 
 import logging
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -175,9 +176,10 @@ class Recovery:
         listed = self._listed(bases)
         present = set(bases)
         unlisted = present.difference(numbers.base_offset for numbers in listed)
+        first_unlisted = min(unlisted, default=OFFSET_MAX)
         for numbers in listed:
             size = self._size_of(numbers.base_offset) if numbers.base_offset in present else -1
-            if size < numbers.size or any(base < numbers.base_offset for base in unlisted):
+            if size < numbers.size or first_unlisted < numbers.base_offset:
                 break
             self.segments.append(self._segment(numbers))
             if size > numbers.size:
@@ -198,9 +200,10 @@ class Recovery:
         # Wholly below the log start: the next segment begins there or before.
         while listed and len(bases) > 1 and bases[1] <= min(self.log_start, listed[0].base_offset):
             remove_segment(self.disk, self.directory, bases.pop(0))
-        for numbers in listed:
-            inside = [one for one in bases if numbers.base_offset < one < numbers.next_offset]
-            for base in inside:
+        listed_bases = [numbers.base_offset for numbers in listed]
+        for base in set(bases).difference(listed_bases):
+            number = bisect_right(listed_bases, base) - 1
+            if number >= 0 and base < listed[number].next_offset:
                 self._stray(bases, base)
         return listed
 
