@@ -221,10 +221,12 @@ class Log:
 
         `end` is the visible end unless the caller says otherwise. Empty when there is nothing yet.
         """
-        self._require_files()
+        if self._ended:
+            raise self._refused()
         if not self.log_start <= offset <= self.log_end:
             raise OffsetOutOfRange(offset, log_start=self.log_start, log_end=self.log_end)
-        end = self.visible_end if end is None else end
+        if end is None:
+            end = self.durable_end if self._flush_messages == 1 else self.log_end
         try:
             return self.segments.read(offset, bytes_max=bytes_max, end=end)
         except OSError as fault:

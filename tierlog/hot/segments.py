@@ -56,7 +56,7 @@ class SegmentList:
         if offset >= end:
             return b""
         reader = self._recent
-        if reader is None or not reader.holds(offset):
+        if reader is None or not reader.segment.base_offset <= offset < reader.segment.next_offset:
             reader = self._recent = self._reader_of(offset)
             if reader is None:
                 return b""
