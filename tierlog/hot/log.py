@@ -51,6 +51,38 @@ class Appended(NamedTuple):
 
 
 class Log:
+    __slots__ = (
+        "_active",
+        "_boot",
+        "_bytes_since_checkpoint",
+        "_checkpoint_bytes",
+        "_closed_clean",
+        "_closing",
+        "_directory",
+        "_disk",
+        "_ended",
+        "_flush_messages",
+        "_jobs",
+        "_messages_since_sync",
+        "_pending",
+        "_pool",
+        "_refusal",
+        "_shows_at_once",
+        "_stamps",
+        "_sync_requested",
+        "_waiters",
+        "durable_end",
+        "epochs",
+        "gaps",
+        "log_end",
+        "log_start",
+        "path",
+        "producers",
+        "scanned_bytes",
+        "segments",
+        "settings",
+    )
+
     def __init__(
         self,
         directory: LogDirectory,
