@@ -31,6 +31,6 @@ def test_a_log_of_an_earlier_day_opens_without_a_scan() -> None:
     assert [tuple(entry) for entry in log.epochs.entries] == [(4, 1003), (5, 1016)]
     again = batch(b"x", b"y", producer_id=2, producer_epoch=0, base_sequence=10)
     assert append(log, again) == (1022, 1023, -1, True)
-    first = log.find_by_time(log.latest_by_time()[1])  # type: ignore[index]
+    first = log.find_by_time(log.latest_by_time()[1])  # type: ignore[index]  # the log is not empty
     assert first == log.latest_by_time()
     assert log.epochs.end_of(log.epochs.latest, log_end=Offset(1024)) == (5, 1024)

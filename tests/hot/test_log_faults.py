@@ -51,7 +51,7 @@ def fill(log: Log) -> int:
         try:
             append_values(log, b"x" * 1000)
         except DiskFull as full:
-            assert "1048576 are kept in reserve" in str(full)  # noqa: PT017
+            assert "1048576 are kept in reserve" in str(full)  # noqa: PT017  # on every refusal
             return log.log_end
     raise AssertionError("the disk never filled up")
 

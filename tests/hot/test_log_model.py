@@ -1,5 +1,7 @@
 """A log against a dictionary: whatever happens, in whatever order, they agree."""
 
+from itertools import pairwise
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -135,7 +137,7 @@ class LogMachine(RuleBasedStateMachine):
     def segments_follow_each_other(self) -> None:
         segments = list(self.log.segments)
         assert [one.is_active for one in segments] == [False] * (len(segments) - 1) + [True]
-        for one, other in zip(segments, segments[1:], strict=False):  # noqa: RUF007
+        for one, other in pairwise(segments):
             assert one.base_offset < other.base_offset
             assert one.next_offset <= other.base_offset
         assert segments[-1].next_offset == self.end

@@ -36,7 +36,7 @@ class OnePool:
 
     def pin(self, path: str, *, create: bool = False) -> File:
         self.is_pinned = True
-        return self.file  # type: ignore[no-any-return]
+        return self.file  # type: ignore[no-any-return]  # a fake file
 
     def unpin(self, path: str) -> None:
         self.is_pinned = False
@@ -91,7 +91,7 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_no_trace(code: int) -> None:
     store = store_on(file)
     with pytest.raises(DiskFull):
         store.append(b"x" * 30, 30)
-    assert (store.size, file.size()) == (0, 0)  # type: ignore[operator]
+    assert (store.size, file.size()) == (0, 0)  # type: ignore[operator]  # a fake file
     file._fault = None
     assert store.append(b"y" * 10, 10) == 0
     assert file._file.pread(100, 0) == b"y" * 10

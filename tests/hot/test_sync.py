@@ -26,7 +26,7 @@ class HeldTasks(LocalTasks):
         self.held: list[tuple[object, asyncio.Future[None]]] = []
         self.most = 0
 
-    def in_thread(self, call, *args):  # type: ignore[no-untyped-def]
+    def in_thread(self, call, *args):  # type: ignore[no-untyped-def]  # a fake of the port
         future = asyncio.get_running_loop().create_future()
         self.held.append((call, future))
         self.most = max(self.most, len(self.held))
@@ -36,7 +36,7 @@ class HeldTasks(LocalTasks):
         """Run the oldest call, as a thread would."""
         call, future = self.held.pop(0)
         try:
-            call()  # type: ignore[operator]
+            call()  # type: ignore[operator]  # as above
         except (OSError, JobUnfinished) as fault:
             future.set_exception(fault)
         else:

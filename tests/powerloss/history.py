@@ -97,6 +97,7 @@ class History:
         self.known = Known(settings=draw_settings(seed))
         self.serial = 0
         self.leader_epoch = 1
+        self.was_put_off = False
         self.sequences: dict[int, int] = {}
         self.log: Log
         self.syncs: ManualSyncs
@@ -107,6 +108,7 @@ class History:
             self.step()
 
     def open(self) -> None:
+        self.was_put_off = False
         self.log, self.syncs = open_log(self.disk, self.known.settings)
         self.known.durable_end = max(self.known.durable_end, self.log.durable_end)
 
@@ -193,12 +195,16 @@ class History:
         return data, values, producer
 
     def sync(self) -> None:
+        if self.was_put_off:
+            self.syncs.request(self.log)  # What a full disk put off waits until it is asked for.
         try:
             self.syncs.run_all()
         except LogError:
             assert self.disk.capacity < ROOMY, "nothing but a full disk keeps a sync from its end"
             self.known.durable_end = int(self.log.durable_end)
+            self.was_put_off = True
             return
+        self.was_put_off = False
         self.known.durable_end = int(self.log.durable_end)
         self.known.log_start_min = self.known.log_start_max
 

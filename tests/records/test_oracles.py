@@ -77,7 +77,7 @@ def test_what_others_write_we_read(client: str, records: list[Record], data: st.
 
 @pytest.mark.parametrize("client", READERS)
 def test_others_read_our_log_append_time(client: str) -> None:
-    batch = encode_batch([Record(0, 5, b"k", b"v")])  # type: ignore[arg-type]
+    batch = encode_batch([Record(0, 5, b"k", b"v")])  # type: ignore[arg-type]  # plain numbers will do
     patch_log_append_time(batch, timestamp_ms=77)
     assert [record.timestamp for record in seen_by(READERS[client], bytes(batch))] == [77]
 

@@ -191,7 +191,7 @@ def read_around(name: str, log: Log, start: Offset, ledger: Ledger) -> dict[int,
             data = log.read(offset, bytes_max=1000)
         except DamagedOffsets as damage:
             lost = [at for at in range(damage.start, damage.end) if at in ledger.shown[name]]
-            assert not lost, f"{name}: {damage}"  # noqa: PT017
+            assert not lost, f"{name}: {damage}"  # noqa: PT017  # the damage is the context
             offset = damage.end
             continue
         for position, header in iter_batches(data):

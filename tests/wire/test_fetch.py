@@ -172,7 +172,7 @@ def test_values_that_do_not_fit_raise_our_own_error(version: int) -> None:
             opened(version).partition(0, high_watermark=high_watermark, error_code=error_code)
     for aborted in ([(2**63, 0)], [(1,)]):
         with pytest.raises(EncodeError):
-            opened(version).partition(0, high_watermark=1, aborted=aborted)  # type: ignore[arg-type]
+            opened(version).partition(0, high_watermark=1, aborted=aborted)  # type: ignore[arg-type]  # wrong on purpose
     if version < TOPIC_IDS_FROM:
         with pytest.raises(EncodeError, match="surrogates"):
             FetchWriter(version, topic_count=1).topic("\ud800", partition_count=1)

@@ -2,11 +2,12 @@
 
 Captured on the loop, run in a thread, touching only what it captured:
 
-1. fdatasync of the `.log` files with unsynced batches, oldest first; then the end mark may say so;
+1. fdatasync of the `.log` files with unsynced batches, oldest first;
 2. index files and producer snapshot, when a checkpoint is due;
 3. the directory, when names were created;
-4. the checkpoint, which vouches for all of the above;
-5. removal of what the checkpoint no longer lists.
+4. the end mark, which may say so only now: a record in a file without a name is lost;
+5. the checkpoint, which vouches for all of the above;
+6. removal of what the checkpoint no longer lists.
 
 When a small file does not fit on the disk, or cannot be opened because the process has too many
 open, the job is unfinished (`JobUnfinished`), not failed: the batches are durable, if their names
