@@ -34,7 +34,7 @@ class Peer:
 Parts: TypeAlias = list[Bytes]
 """A whole framed response, size prefix first, in pieces that need not be joined."""
 
-Answer: TypeAlias = Parts | None | asyncio.Future[Parts | None]
+Answer: TypeAlias = Parts | asyncio.Future[Parts | None] | None
 """None: the request has no response (acks=0). A future is cancelled when its peer goes away."""
 
 
