@@ -69,7 +69,8 @@ class Server:
             self.listener = Listener(
                 Dispatcher(node, table), self._env, connection_limits(settings)
             )
-            kafka = await self.listener.start(*parse_address(settings.listen))
+            listen = parse_address(settings.listen, name="listen")
+            kafka = await self.listener.start(listen.host, listen.port)
         except BaseException:
             await node.stop()
             raise
