@@ -39,6 +39,8 @@ FLEXIBLE_FROM: Final = 12
 IDS_FROM: Final = 13
 REPLICA_STATE_FROM: Final = 15
 READ_COMMITTED: Final = 1
+ON_LOOP_MAX: Final = 64 << 10
+"""Bytes of a partition that a sender may still send on the loop."""
 
 
 class Read(NamedTuple):
@@ -172,14 +174,9 @@ class PendingFetch:
             # gets on; the others have their turn in the next fetch.
             return Read(ask.partition, 0, end, log.log_start)
         self._size += size
-        return Read(
-            ask.partition,
-            0,
-            end,
-            log.log_start,
-            records,
-            may_block=not log.is_recent(Offset(offset)),
-        )
+        # Large replies are never sent on the loop; of small ones the pages must be there.
+        may_block = size <= ON_LOOP_MAX and not log.is_recent(Offset(offset), size)
+        return Read(ask.partition, 0, end, log.log_start, records, may_block=may_block)
 
     # Waiting
 
