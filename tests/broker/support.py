@@ -57,40 +57,54 @@ class LoopTasks(LocalTasks):
 
 
 class Wedge:
-    """A metastore whose transactions fail with `fault`, or wait while it is `held`."""
+    """A metastore whose transactions fail with `fault`, or wait at a gate that the test opens."""
 
     def __init__(self, inner: MetaStore) -> None:
-        self._inner = inner
+        self.inner = inner
         self.fault: Exception | None = None
-        self._open = asyncio.Event()
-        self._open.set()
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._holds_reads = False
+        self._arrivals = asyncio.Semaphore(0)
 
-    def hold(self) -> None:
-        self._open.clear()
+    def hold(self, *, reads: bool = False) -> None:
+        """From now on transactions wait, or the `reads` before them."""
+        self._gate.clear()
+        self._holds_reads = reads
+
+    async def reached(self) -> None:
+        """Return once one more waits."""
+        await self._arrivals.acquire()
 
     def release(self) -> None:
-        self._open.set()
+        self._gate.set()
+
+    async def _pass(self, *, reads: bool) -> None:
+        if reads == self._holds_reads and not self._gate.is_set():
+            self._arrivals.release()
+            await self._gate.wait()
 
     async def get(self, key: str) -> Entry | None:
-        return await self._inner.get(key)
+        await self._pass(reads=True)
+        return await self.inner.get(key)
 
     async def list(self, prefix: str) -> tuple[Entries, int]:
-        return await self._inner.list(prefix)
+        return await self.inner.list(prefix)
 
     async def txn(self, compares: Sequence[Compare], changes: Sequence[Change]) -> TxnResult:
-        await self._open.wait()
+        await self._pass(reads=False)
         if self.fault is not None:
             raise self.fault
-        return await self._inner.txn(compares, changes)
+        return await self.inner.txn(compares, changes)
 
     def watch(self, prefix: str, *, after: int) -> AsyncIterator[Events]:
-        return self._inner.watch(prefix, after=after)
+        return self.inner.watch(prefix, after=after)
 
     def session(self, *, ttl_ms: int) -> Session:
-        return self._inner.session(ttl_ms=ttl_ms)
+        return self.inner.session(ttl_ms=ttl_ms)
 
     async def close(self) -> None:
-        await self._inner.close()
+        await self.inner.close()
 
 
 class Served:

@@ -1,10 +1,12 @@
 """CreatePartitions on the wire."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from tests.broker.support import Served
+from tests.broker.support import Served, serving
+from tierlog.broker import state
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -115,5 +117,29 @@ async def test_what_takes_too_long_is_answered_in_time_and_happens_later(served:
     response = await served.call(request(more("t", 2), timeout_ms=1), 3)
     assert response.results[0].error_code == ErrorCode.REQUEST_TIMED_OUT
     served.metastore.release()
-    assert (await result(served, more("t", 3))).error_code == ErrorCode.NOT_CONTROLLER
+    # Whoever comes next meets the change that nobody waits for, and goes on from there.
+    assert (await result(served, more("t", 3))).error_code == 0
+    assert count(served) == 3
+
+
+async def test_of_two_that_ask_for_the_same_number_one_is_refused(served: Served) -> None:
+    await served.create("t")
+    found = await asyncio.gather(*(result(served, more("t", 2)) for _ in range(2)))
+    assert sorted(one.error_code for one in found) == [0, ErrorCode.INVALID_PARTITIONS]
     assert count(served) == 2
+
+
+async def test_a_topic_deleted_while_it_grows_leaves_nothing_behind() -> None:
+    async with serving() as served:
+        topic = await served.create("t")
+        served.metastore.hold()
+        adding = asyncio.ensure_future(result(served, more("t", 3)))
+        await served.metastore.reached()
+        deleting = asyncio.ensure_future(served.node.controller.delete(topic))
+        await served.metastore.reached()
+        served.metastore.release()
+        await asyncio.gather(adding, deleting)
+        assert not served.node.topics.by_name
+        for prefix in (state.TOPICS, state.TOPIC_NAMES, state.PARTITIONS, state.DELETED):
+            assert (await served.metastore.list(prefix))[0] == [], prefix
+        assert served.node.directory.names() == []

@@ -17,7 +17,8 @@ VERSIONS = range(1, 7)
 
 def by_name(*names: str | None, version: int = 6, timeout_ms: int = 10_000) -> DeleteTopicsRequest:
     if version < 6:
-        return DeleteTopicsRequest(topic_names=list(names), timeout_ms=timeout_ms)
+        given = [name for name in names if name is not None]
+        return DeleteTopicsRequest(topic_names=given, timeout_ms=timeout_ms)
     states = [DeleteTopicState(name=name, topic_id=NO_UUID) for name in names]
     return DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
 

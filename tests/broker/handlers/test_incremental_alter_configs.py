@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from tests.broker.support import Served
-from tierlog.metastore import MetaStoreFull
+from tierlog.broker import state
+from tierlog.broker.state import TopicState
+from tierlog.metastore import MetaStoreFull, Put
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -90,6 +92,19 @@ async def test_changes_that_meet_are_all_kept(served: Served) -> None:
     found = await asyncio.gather(*(result(served, resource((name, SET, "5000"))) for name in names))
     assert [one.error_code for one in found] == [0] * 4
     assert topic.overrides == dict.fromkeys(names, "5000")
+
+
+async def test_a_change_by_another_node_meanwhile_is_kept(served: Served) -> None:
+    topic = await served.create("t")
+    served.metastore.hold(reads=True)
+    altering = asyncio.ensure_future(result(served, resource(("retention.ms", SET, "5000"))))
+    await served.metastore.reached()
+    theirs = TopicState(name="t", configs={"segment.ms": "60000"}).to_bytes()
+    done = await served.metastore.inner.txn([], [Put(state.topic_key(topic.id), theirs)])
+    await served.node.catalogue.applied(done.revision)
+    served.metastore.release()
+    assert (await altering).error_code == 0
+    assert topic.overrides == {"retention.ms": "5000", "segment.ms": "60000"}
 
 
 @pytest.mark.parametrize(
