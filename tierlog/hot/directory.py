@@ -54,7 +54,7 @@ class LogDirectory:
         self.pool = FilePool(env.disk, open_max=files_max)
         self._logs: dict[str, Failing] = {}
         self._on_broken = on_broken
-        self.syncs: Syncs = syncs or SyncScheduler(env.tasks)
+        self.syncs: Syncs = syncs or SyncScheduler(env.tasks, env.clock)
         self.syncs.on_broken = self._fail
 
     @property
