@@ -4,8 +4,8 @@ One follower of the metastore: at the start it reads everything and takes a new 
 every partition that it leads; then it applies one transaction after the other. Whoever changed
 something waits with `applied` until this node acts on it.
 
-Only a topic that stands as deleted in the metastore loses its logs. A directory nobody knows is left
-alone and named in the log: a lost metastore must not take the data along.
+Only a topic that stands as deleted in the metastore loses its logs. A directory nobody knows is
+left alone and named in the log: a lost metastore must not take the data along.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tierlog.types import LeaderEpoch
 
 if TYPE_CHECKING:
     from tierlog.config import NodeSettings
-    from tierlog.hot import Log, LogDirectory
+    from tierlog.hot import Log, LogDirectory, LogSettings
     from tierlog.metastore import Entry, Event, MetaStore
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class Catalogue:
                     await self._directory.delete_log(log)
             await self._metastore.txn([], [Delete(entry.key)])
 
-    def _default_log_settings(self):  # type: ignore[no-untyped-def]
+    def _default_log_settings(self) -> LogSettings:
         return log_settings(
             topic_config({}, self._settings),
             producer_expiration_ms=self._settings.producer_id_expiration_ms,
@@ -193,7 +193,7 @@ class Catalogue:
             )
         )
 
-    def _log_settings(self, topic: Topic):  # type: ignore[no-untyped-def]
+    def _log_settings(self, topic: Topic) -> LogSettings:
         return log_settings(
             topic.config, producer_expiration_ms=self._settings.producer_id_expiration_ms
         )

@@ -21,7 +21,7 @@ from tierlog.broker.errors import (
 )
 from tierlog.broker.state import DeletedState, PartitionState, TopicState
 from tierlog.broker.topics import Topic, check_name, collides_with
-from tierlog.config import altered, topic_config
+from tierlog.config import InvalidConfig, altered, topic_config
 from tierlog.metastore import Compare, Delete, Put
 
 if TYPE_CHECKING:
@@ -169,9 +169,7 @@ class Controller:
                     Put(state.deleted_key(topic.id), gone.to_bytes()),
                     Delete(key),
                     Delete(state.name_key(topic.name)),
-                    *(
-                        Delete(state.partition_key(topic.id, one.index)) for one in topic.partitions
-                    ),
+                    *(Delete(state.partition_key(topic.id, one.index)) for one in topic.partitions),
                 ],
             )
             if result.succeeded:
@@ -266,8 +264,6 @@ def contended(name: str) -> Contended:
 
 
 def tiering_stays(name: str) -> Exception:
-    from tierlog.config import InvalidConfig
-
     return InvalidConfig(
         "remote.storage.enable",
         f"topic {name!r} has tiering on, and a live topic keeps it: its history is in the bucket",

@@ -24,7 +24,6 @@ from tierlog.wire.catalogue import request_type
 from tierlog.wire.codec import decode_whole
 from tierlog.wire.errors import WireError
 from tierlog.wire.header import encode_response, read_request_header
-from tierlog.wire.registry import Registry
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from tierlog.broker.node import Node
     from tierlog.broker.request import Peer
     from tierlog.broker.stats import ApiStats
+    from tierlog.wire.registry import Registry
     from tierlog.wire.schema import Response
 
 logger = logging.getLogger(__name__)
@@ -139,9 +139,7 @@ class Dispatcher:
             name = ApiKey(api_key).name
         except ValueError:
             name = f"API {api_key}"
-        raise CloseConnection(
-            f"{name} v{version} is not served here; ask ApiVersions for what is"
-        )
+        raise CloseConnection(f"{name} v{version} is not served here; ask ApiVersions for what is")
 
 
 CLIENT_IDS_MAX = 1000

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tierlog.broker import state
 from tierlog.broker.catalogue import Catalogue
@@ -18,11 +18,12 @@ from tierlog.broker.producer_ids import ProducerIds
 from tierlog.broker.space import Marks, Space
 from tierlog.broker.stats import NodeStats
 from tierlog.broker.upkeep import Upkeep
+from tierlog.config import parse_address
 from tierlog.hot import LogDirectory
 from tierlog.metastore import Compare, LocalMetaStore, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Coroutine
 
     from tierlog.broker.request import Peer
     from tierlog.broker.topics import Topics
@@ -59,6 +60,11 @@ class Node:
         self.producer_ids = ProducerIds(metastore)
         self.space = Space(env.disk, directory.path, marks(env, settings, directory.path))
         self._upkeep = Upkeep(env, self.catalogue, self.space, settings, self.stats)
+        self._advertised = (
+            parse_address(settings.advertise, name="advertise", port_min=1)
+            if settings.advertise
+            else None
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self.broken: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
@@ -86,7 +92,9 @@ class Node:
 
     def address_for(self, peer: Peer) -> tuple[str, int]:
         """Where clients are told to find this node: as advertised, else where this one did."""
-        return self.settings.advertise or (peer.local_host, peer.local_port)
+        if self._advertised is not None:
+            return self._advertised.host, self._advertised.port
+        return peer.local_host, peer.local_port
 
     async def start(self) -> None:
         self.cluster_id = await self._cluster_id()
@@ -103,7 +111,7 @@ class Node:
             )
         return state.cluster_id_of(known.value)
 
-    def _spawn(self, work, name: str) -> None:  # type: ignore[no-untyped-def]
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self.env.tasks.spawn(work, name=name)
         task.add_done_callback(self._task_ended)
         self._tasks.append(task)
@@ -136,4 +144,5 @@ def marks(env: Env, settings: NodeSettings, path: str) -> Marks:
     refuse = max(
         int(total * settings.tierlog_disk_free_min_ratio), settings.tierlog_disk_free_min_bytes
     )
-    return Marks(throttle_bytes=refuse + refuse // 2, refuse_bytes=refuse)
+    throttle = int(refuse * settings.tierlog_disk_free_throttle_factor)
+    return Marks(throttle_bytes=throttle, refuse_bytes=refuse)

@@ -8,13 +8,14 @@ plain dictionaries; only `catalogue.py` changes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from tierlog.broker.errors import InvalidTopicName, UnknownPartition, UnknownTopic, UnknownTopicId
 from tierlog.broker.stats import TopicStats
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tierlog.broker.partition import Partition
     from tierlog.config import TopicConfig
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tierlog.hot.errors import LogClosed, LogError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tierlog.broker.catalogue import Catalogue
     from tierlog.broker.partition import Partition
@@ -60,7 +60,7 @@ class Upkeep:
                 interval_s = self._settings.log_retention_check_interval_ms / 1000
                 next_retention = clock.monotonic() + interval_s
 
-    async def _each(self, work) -> None:  # type: ignore[no-untyped-def]
+    async def _each(self, work: Callable[[Partition], None]) -> None:
         for number, partition in enumerate(self._partitions()):
             try:
                 work(partition)

@@ -116,6 +116,13 @@ class Segment:
         self.indexes()
         self._store = store
 
+    def apply(self, settings: LogSettings) -> None:
+        """Other settings; the interval of the index counts from the next segment on."""
+        self._settings = settings
+        self._size_max = settings.segment_bytes
+        if self._store is not None:
+            self._store.size_max = settings.segment_bytes
+
     @property
     def unsynced(self) -> File | None:
         """The file, if the segment is active and has appends that no sync has covered yet."""

@@ -1,8 +1,8 @@
-"""ApiVersions, v0-v4. v3 names the client's software and is flexible, yet its answer keeps response
-header v0: whoever asks does not know yet what the server speaks (pitfall 1).
+"""ApiVersions, v0-v4. v3 names the client's software and is flexible, yet its answer keeps the
+response header v0: whoever asks does not know yet what the server speaks (pitfall 1).
 
-A version that is not known is answered with UNSUPPORTED_VERSION in a v0 body that lists the range of
-this API; clients then ask again with a lower one.
+A version that is not known is answered with UNSUPPORTED_VERSION in a v0 body that lists the range
+of this API; clients then ask again with a lower one.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 divergence, v13 names topics by id, v15 moves the replica id into a tag, v16 points to leaders.
 
 Batches leave as they lie in the log, as views of its pages: whole ones only, the first even if it
-exceeds the limits (pitfalls 10 and 11). Sessions are declined with session id 0, which keeps clients
-on full fetches (pitfall 9). Consumers see what is below the high watermark; without transactions
-that is the last stable offset as well.
+exceeds the limits (pitfalls 10 and 11). Sessions are declined with session id 0, which keeps
+clients on full fetches (pitfall 9). Consumers see what is below the high watermark; without
+transactions that is the last stable offset as well.
 
-With less than `min_bytes` to give, the answer waits until there is more, `max_wait_ms` has passed, or
-something is wrong with a partition.
+With less than `min_bytes` to give, the answer waits until there is more, `max_wait_ms` has passed,
+or something is wrong with a partition.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ READ_COMMITTED: Final = 1
 class Read(NamedTuple):
     """What one partition gives."""
 
-    index: int
+    partition: int
     code: int = 0
     high_watermark: int = -1
     log_start: int = -1
@@ -68,14 +68,6 @@ def refused(code: ErrorCode, call: Call) -> Parts:
     parts = FetchWriter(call.version, topic_count=0, error_code=code).finish()
     flexible = call.version >= FLEXIBLE_FROM
     return framed_response(parts, correlation_id=call.correlation_id, flexible=flexible)
-
-
-class Wanted(NamedTuple):
-    """One partition of the request, found or not."""
-
-    ask: FetchPartition
-    partition: Partition | None
-    error: TierlogError | None
 
 
 class PendingFetch:
@@ -244,7 +236,7 @@ class PendingFetch:
                 sent += len(read.records)
                 may_block = may_block or read.may_block
                 writer.partition(
-                    read.index,
+                    read.partition,
                     error_code=read.code,
                     high_watermark=read.high_watermark,
                     last_stable_offset=read.high_watermark,

@@ -1,6 +1,6 @@
-"""ListOffsets, v1-v11. v2 adds the isolation level, v4 leader epochs, v7 the record with the largest
-timestamp (KIP-734), v8 the earliest local offset, v9 the last tiered one, v11 the earliest that
-waits for its upload.
+"""ListOffsets, v1-v11. v2 adds the isolation level, v4 leader epochs, v7 the record with the
+largest timestamp (KIP-734), v8 the earliest local offset, v9 the last tiered one, v11 the
+earliest that waits for its upload.
 
 A time that no record has reached is answered with offset -1 and no error; a hit is the first
 *record* at or after it, not its batch (pitfall 13).

@@ -14,6 +14,7 @@ from tierlog.broker.codes import code_of
 from tierlog.broker.controller import NewTopic
 from tierlog.broker.dispatch import typed
 from tierlog.broker.errors import TopicExists, UnknownTopic
+from tierlog.broker.topics import check_name
 from tierlog.errors import TierlogError
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.error_codes import ErrorCode
@@ -86,8 +87,6 @@ async def asked(
 
 
 def invalid_name(name: str) -> ErrorCode | None:
-    from tierlog.broker.topics import check_name
-
     try:
         check_name(name)
     except TierlogError as error:

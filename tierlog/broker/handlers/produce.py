@@ -34,6 +34,7 @@ from tierlog.wire.messages.produce import (
     TopicProduceResponse,
 )
 from tierlog.wire.produce import read_produce
+from tierlog.wire.produced import encode_produced
 
 if TYPE_CHECKING:
     from tierlog.broker.call import Call
@@ -53,7 +54,7 @@ ACKS_ALL: Final = -1
 class Placed(NamedTuple):
     """What became of one partition's batch."""
 
-    index: int
+    partition: int
     base_offset: int = -1
     log_append_time_ms: int = -1
     log_start: int = -1
@@ -71,11 +72,24 @@ def answer(frame: memoryview, position: int, call: Call) -> Answer:
     for key, partitions in topics:
         outcome.append((key, place_all(key, partitions, acks, waits, refusal, call)))
     if acks == 0:
-        return answer_nothing(outcome)
+        hang_up_on_error(outcome)
+        return None
     throttle_ms = call.node.space.throttle_ms
     if not waits and not throttle_ms:
-        return encoded(outcome, call)
+        return answer_at_once(outcome, call)
     return Acknowledgement(outcome, waits, call, timeout_ms=timeout_ms).begin(throttle_ms)
+
+
+def answer_at_once(outcome: Outcome, call: Call) -> Parts:
+    if len(outcome) == 1 and len(outcome[0][1]) == 1:
+        key, ((index, base_offset, timestamp, log_start, error),) = outcome[0]
+        if error is None:
+            return [
+                encode_produced(
+                    call.version, call.correlation_id, key, index, base_offset, timestamp, log_start
+                )
+            ]
+    return encoded(outcome, call)
 
 
 def refusal_of_all(transactional_id: str | None, acks: int, call: Call) -> TierlogError | None:
@@ -154,7 +168,7 @@ def check_codec(batch: memoryview) -> None:
         raise CodecNotAllowed("zstd needs Produce v7 or later")
 
 
-def answer_nothing(outcome: Outcome) -> None:
+def hang_up_on_error(outcome: Outcome) -> None:
     """acks=0: the only way to tell of an error is to hang up, as Kafka does."""
     for key, partitions in outcome:
         for placed in partitions:
@@ -223,12 +237,10 @@ class Acknowledgement:
         if self._timer is not None:
             self._timer.cancel()
         if not self._answer.done():
-            self._answer.set_result(encoded(self._outcome, self._call))
+            self._answer.set_result(answer_at_once(self._outcome, self._call))
 
     def _time_is_up(self) -> None:
-        self._fail(
-            RequestTimedOut(f"not durable within {self._timeout_ms} ms; it may be so later")
-        )
+        self._fail(RequestTimedOut(f"not durable within {self._timeout_ms} ms; it may be so later"))
 
     def _fail(self, fault: BaseException) -> None:
         """Nobody hears "done" of something that may not be: all that was placed failed."""
@@ -239,7 +251,10 @@ class Acknowledgement:
         self._outcome = [
             (
                 key,
-                [one if one.error is not None else Placed(one.index, error=fault) for one in placed],
+                [
+                    one if one.error is not None else Placed(one.partition, error=fault)
+                    for one in placed
+                ],
             )
             for key, placed in self._outcome
         ]
@@ -273,7 +288,7 @@ def described(placed: Placed) -> PartitionProduceResponse:
     error = placed.error
     if error is None:
         return PartitionProduceResponse(
-            index=placed.index,
+            index=placed.partition,
             error_code=0,
             base_offset=placed.base_offset,
             log_append_time_ms=placed.log_append_time_ms,
@@ -281,7 +296,7 @@ def described(placed: Placed) -> PartitionProduceResponse:
         )
     records = error.records if isinstance(error, RecordsRefused) else []
     return PartitionProduceResponse(
-        index=placed.index,
+        index=placed.partition,
         error_code=code_of(error),
         base_offset=-1,
         error_message=str(error),

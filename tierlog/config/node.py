@@ -1,0 +1,273 @@
+"""The settings of a node: the table.
+
+Kafka's names wherever Kafka has the thing. Lines made by `default_of` are what topics start from
+that say nothing themselves: their type, range and default are those of the topic setting, so the
+two cannot drift apart. `NodeSettings()` is every default; a value out of its range is refused
+however it came in. Nothing here changes while a node runs.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tierlog.config.address import Address, parse_address
+from tierlog.config.definition import (
+    INT_MAX,
+    decimal,
+    definitions_of,
+    flag,
+    line,
+    long,
+    text,
+    whole,
+)
+from tierlog.config.errors import InvalidConfig
+from tierlog.config.topic import DAY_MS, MINUTE_MS, TopicConfig
+
+OFF = "off"
+
+
+def default_of(topic_setting: str) -> Any:
+    """The line of the node setting that a topic setting starts from."""
+    topic = definitions_of(TopicConfig)[topic_setting]
+    assert topic.broker is not None
+    documentation = f"Default of the topic setting {topic.name}. {topic.documentation}"
+    return line(replace(topic, name=topic.broker, documentation=documentation, broker=None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    # Who and where. These have options of their own: --node-id, --listen, --http and so on.
+    node_id: int = whole("node.id", 1, "The number by which other nodes and clients know this one.")
+    listen: str = text(
+        "listen",
+        "127.0.0.1:9092",
+        "HOST:PORT on which Kafka clients are served; port 0 picks a free one.",
+    )
+    http: str = text(
+        "http",
+        "127.0.0.1:8080",
+        "HOST:PORT of metrics, health and the HTTP API, or 'off'; port 0 picks a free one.",
+    )
+    advertise: str = text(
+        "advertise",
+        "",
+        "HOST:PORT that clients are told to connect to. Not set: the address that each used.",
+    )
+    data: str = text("data", "./tierlog-data", "The directory of the active edge: local segments.")
+    store: str = text(
+        "store",
+        "",
+        "The object store: file:///path or s3://bucket/prefix. Not set: a folder beside the data.",
+    )
+    tierlog_new_cluster: bool = flag(
+        "tierlog.new.cluster",
+        False,
+        "Start a new cluster although the store holds another one.",
+    )
+    listener_insecure: bool = flag(
+        "listener.insecure",
+        False,
+        "Accept plaintext from other machines, although nobody is asked who they are.",
+    )
+    s3_endpoint: str = text(
+        "s3.endpoint", "", "URL of an S3 service other than AWS, as http://127.0.0.1:9000 of MinIO."
+    )
+    s3_region: str = text("s3.region", "", "Region of the bucket. Not set: the usual AWS chain.")
+
+    # Topics.
+    auto_create_topics_enable: bool = flag(
+        "auto.create.topics.enable", True, "Create a topic when a client first asks for it."
+    )
+    delete_topic_enable: bool = flag("delete.topic.enable", True, "Let clients delete topics.")
+    num_partitions: int = whole(
+        "num.partitions", 1, "Partitions of a topic that was created without a number.", at_least=1
+    )
+    default_replication_factor: int = whole(
+        "default.replication.factor",
+        1,
+        "Replicas of a topic that was created without a number.",
+        at_least=1,
+        at_most=2**15 - 1,
+    )
+
+    # Limits, so that a sender's mistakes cost the sender and nobody else.
+    socket_request_max_bytes: int = whole(
+        "socket.request.max.bytes",
+        100 << 20,
+        "The largest request that is read; a larger one closes its connection.",
+        at_least=1024,
+    )
+    # 256 MiB: two requests of the largest size and room for everybody else.
+    queued_max_request_bytes: int = long(
+        "queued.max.request.bytes",
+        256 << 20,
+        "Request and response bytes in flight in this node before reading pauses.",
+        at_least=1024,
+    )
+    # 32 MiB: thirty batches of the usual largest size; one larger request passes alone.
+    tierlog_connection_inflight_max_bytes: int = long(
+        "tierlog.connection.inflight.max.bytes",
+        32 << 20,
+        "Request and response bytes in flight on one connection before its reading pauses.",
+        at_least=1024,
+    )
+    # 10,000 and not Kafka's two thousand million: memory must have a bound.
+    max_connections: int = whole(
+        "max.connections", 10_000, "Connections that this node holds at a time.", at_least=1
+    )
+    max_connections_per_ip: int = whole(
+        "max.connections.per.ip",
+        INT_MAX,
+        "Connections that this node holds at a time from one address.",
+        at_least=1,
+    )
+    connections_max_idle_ms: int = long(
+        "connections.max.idle.ms",
+        10 * MINUTE_MS,
+        "A connection without requests for this long is closed.",
+        at_least=1,
+    )
+    tierlog_handshake_timeout_ms: int = long(
+        "tierlog.handshake.timeout.ms",
+        10_000,
+        "A connection must send its first whole request within this time.",
+        at_least=1,
+    )
+    # Well below the 30 s that supervisors usually grant between SIGTERM and SIGKILL.
+    tierlog_drain_timeout_ms: int = long(
+        "tierlog.drain.timeout.ms",
+        10_000,
+        "How long a stopping node waits for requests in flight.",
+    )
+    fetch_max_bytes: int = whole(
+        "fetch.max.bytes",
+        55 << 20,
+        "The most bytes in one fetch response, whatever the client asks for; the first batch is "
+        "always whole.",
+        at_least=1024,
+    )
+    max_incremental_fetch_session_cache_slots: int = whole(
+        "max.incremental.fetch.session.cache.slots",
+        1_000,
+        "Incremental fetch sessions that this node remembers; 0 for none.",
+    )
+
+    # The disk. Below a watermark the node slows producers down, then refuses; it never drops.
+    tierlog_disk_free_min_bytes: int = long(
+        "tierlog.disk.free.min.bytes",
+        2 << 30,
+        "Writes are refused while the disk has fewer free bytes than this.",
+    )
+    tierlog_disk_free_min_ratio: float = decimal(
+        "tierlog.disk.free.min.ratio",
+        0.05,
+        "Writes are refused while a smaller share of the disk is free.",
+        at_least=0.0,
+        at_most=1.0,
+    )
+    tierlog_disk_free_throttle_factor: float = decimal(
+        "tierlog.disk.free.throttle.factor",
+        2.0,
+        "Writes are slowed down below this many times the free space at which they are refused.",
+        at_least=1.0,
+        at_most=100.0,
+    )
+    log_retention_check_interval_ms: int = long(
+        "log.retention.check.interval.ms",
+        5 * MINUTE_MS,
+        "Time between two looks for segments whose retention is over.",
+        at_least=1,
+    )
+    producer_id_expiration_ms: int = whole(
+        "producer.id.expiration.ms",
+        DAY_MS,
+        "How long the sequence numbers of a silent idempotent producer are remembered.",
+        at_least=1,
+    )
+
+    # What topics start from.
+    log_cleanup_policy: frozenset[str] = default_of("cleanup.policy")
+    compression_type: str = default_of("compression.type")
+    compression_gzip_level: int = default_of("compression.gzip.level")
+    compression_lz4_level: int = default_of("compression.lz4.level")
+    compression_zstd_level: int = default_of("compression.zstd.level")
+    log_cleaner_delete_retention_ms: int = default_of("delete.retention.ms")
+    log_segment_delete_delay_ms: int = default_of("file.delete.delay.ms")
+    log_flush_interval_messages: int = default_of("flush.messages")
+    log_flush_interval_ms: int = default_of("flush.ms")
+    log_index_interval_bytes: int = default_of("index.interval.bytes")
+    log_local_retention_ms: int = default_of("local.retention.ms")
+    log_local_retention_bytes: int = default_of("local.retention.bytes")
+    log_cleaner_max_compaction_lag_ms: int = default_of("max.compaction.lag.ms")
+    message_max_bytes: int = default_of("max.message.bytes")
+    log_message_timestamp_after_max_ms: int = default_of("message.timestamp.after.max.ms")
+    log_message_timestamp_before_max_ms: int = default_of("message.timestamp.before.max.ms")
+    log_message_timestamp_type: str = default_of("message.timestamp.type")
+    log_cleaner_min_cleanable_ratio: float = default_of("min.cleanable.dirty.ratio")
+    log_cleaner_min_compaction_lag_ms: int = default_of("min.compaction.lag.ms")
+    min_insync_replicas: int = default_of("min.insync.replicas")
+    log_preallocate: bool = default_of("preallocate")
+    remote_log_storage_system_enable: bool = default_of("remote.storage.enable")
+    log_retention_bytes: int = default_of("retention.bytes")
+    log_retention_ms: int = default_of("retention.ms")
+    log_segment_bytes: int = default_of("segment.bytes")
+    log_index_size_max_bytes: int = default_of("segment.index.bytes")
+    log_roll_jitter_ms: int = default_of("segment.jitter.ms")
+    log_roll_ms: int = default_of("segment.ms")
+    unclean_leader_election_enable: bool = default_of("unclean.leader.election.enable")
+
+    def __post_init__(self) -> None:
+        for definition in definitions_of(NodeSettings).values():
+            definition.check(getattr(self, definition.attribute))
+        self._check_together()
+
+    @property
+    def listen_address(self) -> Address:
+        return parse_address(self.listen, name="listen")
+
+    @property
+    def http_address(self) -> Address | None:
+        return None if self.http == OFF else parse_address(self.http, name="http")
+
+    @property
+    def advertise_address(self) -> Address | None:
+        if not self.advertise:
+            return None
+        return parse_address(self.advertise, name="advertise", port_min=1)
+
+    def disk_refuse_below(self, total_bytes: int) -> int:
+        """Free bytes below which a disk of that size takes no more writes."""
+        share = int(self.tierlog_disk_free_min_ratio * total_bytes)
+        return max(self.tierlog_disk_free_min_bytes, share)
+
+    def disk_throttle_below(self, total_bytes: int) -> int:
+        """Free bytes below which writes to a disk of that size are slowed down."""
+        return int(self.tierlog_disk_free_throttle_factor * self.disk_refuse_below(total_bytes))
+
+    def _check_together(self) -> None:
+        advertise = self.advertise_address
+        _ = self.listen_address, self.http_address  # Raise where they cannot be read.
+        if advertise is not None and advertise.is_everywhere:
+            raise InvalidConfig(
+                "advertise",
+                f"advertise is {advertise}, which no client can connect to; name the address by "
+                "which clients reach this node",
+            )
+        largest = self.socket_request_max_bytes
+        if self.message_max_bytes > largest:
+            raise InvalidConfig(
+                "message.max.bytes",
+                f"message.max.bytes is {self.message_max_bytes}; a batch must fit into a request, "
+                f"and socket.request.max.bytes is {largest}",
+            )
+        if self.queued_max_request_bytes < largest:
+            raise InvalidConfig(
+                "queued.max.request.bytes",
+                f"queued.max.request.bytes is {self.queued_max_request_bytes}; it must hold one "
+                f"request, and socket.request.max.bytes is {largest}",
+            )
+
+
+def default_store(data_path: str) -> str:
+    """The store of a node that names none: beside the absolute data path, never inside."""
+    return f"file://{data_path.rstrip('/')}-store"
