@@ -1,8 +1,8 @@
 """From a method and a path to whoever answers.
 
-Paths are compared whole: there is no pattern, no prefix and no file behind them. HEAD is answered by
-the handler of GET. A path that is not known is told the ones that are; a method that a path does not
-have, those that it has.
+Paths are compared whole: there is no pattern, no prefix and no file behind them. HEAD is answered
+by the handler of GET. Who asks for a path that is not known is told the ones that are; who asks by
+a method that a path does not take, those that it takes.
 """
 
 from collections.abc import Awaitable, Callable

@@ -63,7 +63,7 @@ class HttpServer:
         self._server = await asyncio.start_server(
             self._accept, host, port, limit=self._limits.head_bytes_max
         )
-        bound = self._server.sockets[0].getsockname()  # type: ignore[attr-defined]  # all have it
+        bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
 
     async def close(self) -> None:

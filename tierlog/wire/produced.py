@@ -49,9 +49,7 @@ def encode_produced(
     """The whole framed response, without a throttle. Arguments by place: this is the hot path."""
     opening = _opening(version, topic)
     if version >= FLEXIBLE_FROM:
-        body = _V9.pack(
-            index, 0, base_offset, log_append_time_ms, log_start, 1, 0, 0, 0, 0, 0
-        )
+        body = _V9.pack(index, 0, base_offset, log_append_time_ms, log_start, 1, 0, 0, 0, 0, 0)
         return _SIZE_ID_TAGS(5 + len(opening) + len(body), correlation_id, 0) + opening + body
     if version >= RECORD_ERRORS_FROM:
         body = _V8.pack(index, 0, base_offset, log_append_time_ms, log_start, 0, -1, 0)
