@@ -83,7 +83,15 @@ class Server:
 
 
 def connection_limits(settings: NodeSettings) -> ConnectionLimits:
-    return ConnectionLimits()
+    return ConnectionLimits(
+        produce_bytes_max=settings.socket_request_max_bytes,
+        in_flight_bytes_max=settings.tierlog_connection_inflight_max_bytes,
+        node_bytes_max=settings.queued_max_request_bytes,
+        connections_max=settings.max_connections,
+        connections_per_ip_max=settings.max_connections_per_ip,
+        handshake_s=settings.tierlog_handshake_timeout_ms / 1000,
+        idle_s=settings.connections_max_idle_ms / 1000,
+    )
 
 
 async def serve(
@@ -95,7 +103,8 @@ async def serve(
     ready = await server.start()
     on_ready(ready)
     broken = server.node.broken
-    await asyncio.wait({stopping, broken}, return_when=asyncio.FIRST_COMPLETED)
+    broken.add_done_callback(lambda _: stopping.done() or stopping.set_result(None))
+    await stopping
     logger.info("stopping: requests in flight are answered, the logs synced")
     await server.stop()
     if broken.done():
