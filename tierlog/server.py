@@ -132,7 +132,7 @@ async def serve(
     ready = await server.start()
     on_ready(ready)
     broken = server.node.broken
-    broken.add_done_callback(lambda _: stopping.done() or stopping.set_result(None))
+    broken.add_done_callback(lambda _: _tell(stopping))
     await stopping
     logger.info("stopping: requests in flight are answered, the logs synced")
     await server.stop()
@@ -148,12 +148,16 @@ def stop_signal() -> asyncio.Future[None]:
     def tell() -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
-        if not told.done():
-            told.set_result(None)
+        _tell(told)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, tell)
     return told
+
+
+def _tell(told: asyncio.Future[None]) -> None:
+    if not told.done():
+        told.set_result(None)
 
 
 def address(pair: tuple[str, int]) -> str:

@@ -28,6 +28,7 @@ CODES: Final[dict[type[BaseException], ErrorCode]] = {
     broker.InvalidAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     broker.InvalidRequest: ErrorCode.INVALID_REQUEST,
     broker.TopicDeletionDisabled: ErrorCode.TOPIC_DELETION_DISABLED,
+    broker.PolicyViolation: ErrorCode.POLICY_VIOLATION,
     InvalidConfig: ErrorCode.INVALID_CONFIG,
     # Leadership
     broker.FencedLeaderEpoch: ErrorCode.FENCED_LEADER_EPOCH,
@@ -57,7 +58,16 @@ CODES: Final[dict[type[BaseException], ErrorCode]] = {
     hot.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     # A log closes when its topic is deleted or the node stops; either way: ask again elsewhere.
     hot.LogClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    metastore.MetaStoreError: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    # The metastore. Retriable all but the last; admin clients ask again by themselves after
+    # NOT_CONTROLLER, which promises that nothing has changed. Where something may have changed,
+    # people must look first: REQUEST_TIMED_OUT says so.
+    broker.Contended: ErrorCode.NOT_CONTROLLER,
+    metastore.MetaStoreError: ErrorCode.NOT_CONTROLLER,
+    metastore.MetaStoreFull: ErrorCode.KAFKA_STORAGE_ERROR,
+    metastore.MetaStoreBroken: ErrorCode.KAFKA_STORAGE_ERROR,
+    metastore.MetaStoreDamaged: ErrorCode.KAFKA_STORAGE_ERROR,
+    metastore.TxnUncertain: ErrorCode.REQUEST_TIMED_OUT,
+    metastore.InvalidTxn: ErrorCode.INVALID_REQUEST,
 }
 
 

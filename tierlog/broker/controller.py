@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 
 from tierlog.broker import state
 from tierlog.broker.errors import (
-    BrokerError,
+    Contended,
     InvalidAssignment,
     InvalidPartitions,
     InvalidReplicationFactor,
+    InvalidRequest,
     InvalidTopicName,
     TopicDeletionDisabled,
     TopicExists,
+    UnknownTopic,
 )
 from tierlog.broker.state import DeletedState, PartitionState, TopicState
 from tierlog.broker.topics import Topic, check_name, collides_with
-from tierlog.config import InvalidConfig, altered, topic_config
+from tierlog.config import altered, check_change, topic_config
 from tierlog.metastore import Compare, Delete, Put
 
 if TYPE_CHECKING:
@@ -124,7 +126,7 @@ class Controller:
     def _check_assignments(self, wanted: NewTopic) -> int:
         """A manual assignment names every partition from 0 on, and this node as its replica."""
         if wanted.partitions != -1 or wanted.replication_factor != -1:
-            raise InvalidAssignment(
+            raise InvalidRequest(
                 "a manual assignment already says how many partitions and replicas there are; "
                 "leave both numbers at -1"
             )
@@ -162,6 +164,8 @@ class Controller:
             known = await self._metastore.get(key)
             if known is None:
                 return  # Somebody else was quicker; what was asked for has happened.
+            # Partitions that were added a moment ago must be seen here, or they would stay behind.
+            await self._catalogue.applied(known.revision)
             gone = DeletedState(name=topic.name, partitions=len(topic.partitions))
             result = await self._metastore.txn(
                 [Compare(key, known.revision)],
@@ -175,7 +179,7 @@ class Controller:
             if result.succeeded:
                 await self._catalogue.applied(result.revision)
                 return
-        raise contended(topic.name)
+        raise Contended(topic.name)
 
     async def add_partitions(
         self,
@@ -205,7 +209,7 @@ class Controller:
         new = self._new_partitions(topic.id, range(present, count))
         known = await self._metastore.get(state.topic_key(topic.id))
         if known is None:
-            raise TopicExists(topic.name)
+            raise UnknownTopic(topic.name)
         # The topic itself is written again, so that a deletion meanwhile is noticed, and so that
         # two who add partitions at once do not both think they were alone.
         result = await self._metastore.txn(
@@ -213,7 +217,7 @@ class Controller:
             [Put(known.key, known.value), *new],
         )
         if not result.succeeded:
-            raise contended(topic.name)
+            raise Contended(topic.name)
         await self._catalogue.applied(result.revision)
 
     async def alter(
@@ -224,7 +228,7 @@ class Controller:
             overrides = altered(topic.overrides, changes)
             if await self._put_overrides(topic, overrides, validate_only=validate_only):
                 return
-        raise contended(topic.name)
+        raise Contended(topic.name)
 
     async def replace_configs(
         self, topic: Topic, configs: dict[str, str], *, validate_only: bool = False
@@ -233,38 +237,26 @@ class Controller:
         for _ in range(TRIES):
             if await self._put_overrides(topic, configs, validate_only=validate_only):
                 return
-        raise contended(topic.name)
+        raise Contended(topic.name)
 
     async def _put_overrides(
         self, topic: Topic, overrides: dict[str, str], *, validate_only: bool
     ) -> bool:
+        """False if somebody changed the topic meanwhile: look again."""
+        base = topic.overrides
         config = topic_config(overrides, self._settings)
-        if topic.config.remote_storage_enable and not config.remote_storage_enable:
-            raise tiering_stays(topic.name)
+        check_change(topic.config, config)
         if validate_only:
             return True
         key = state.topic_key(topic.id)
         known = await self._metastore.get(key)
-        if known is None or TopicState.from_bytes(known.value).configs != topic.overrides:
-            await self._catalogue.applied(known.revision if known else 0)
+        if known is None:
+            raise UnknownTopic(topic.name)
+        if TopicState.from_bytes(known.value).configs != base:
+            await self._catalogue.applied(known.revision)
             return False
         value = TopicState(name=topic.name, configs=overrides).to_bytes()
         result = await self._metastore.txn([Compare(key, known.revision)], [Put(key, value)])
         if result.succeeded:
             await self._catalogue.applied(result.revision)
         return result.succeeded
-
-
-class Contended(BrokerError):
-    """Others kept changing the same topic. The request may be sent again."""
-
-
-def contended(name: str) -> Contended:
-    return Contended(f"topic {name!r} is being changed by others at the moment; try again")
-
-
-def tiering_stays(name: str) -> Exception:
-    return InvalidConfig(
-        "remote.storage.enable",
-        f"topic {name!r} has tiering on, and a live topic keeps it: its history is in the bucket",
-    )

@@ -61,6 +61,19 @@ class TopicDeletionDisabled(BrokerError):
     """`delete.topic.enable` is false."""
 
 
+class PolicyViolation(BrokerError):
+    """The topic keeps its records, whoever asks."""
+
+
+class Contended(BrokerError):
+    """Others kept changing the same topic. The request may be sent again."""
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"topic {name!r} is being changed by others at the moment; try again")
+
+
 class FencedLeaderEpoch(BrokerError):
     """The client knows an older leader epoch than this node."""
 

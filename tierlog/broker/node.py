@@ -50,6 +50,7 @@ class Node:
     ) -> None:
         self.env = env
         self.settings = settings
+        self.now_ms = env.clock.now_ms
         self.metastore = metastore
         self.directory = directory
         self.node_id = settings.node_id

@@ -66,7 +66,7 @@ class Partition:
     def high_watermark(self) -> Offset:
         return self.log.visible_end
 
-    def append(self, batch: memoryview, *, now_ms: int) -> Appended:
+    def append(self, batch: memoryview, now_ms: int) -> Appended:
         """Check one produced batch and write it. Raises what is wrong with it."""
         before, after = self._before_max_ms, self._after_max_ms
         header = validate_produced(

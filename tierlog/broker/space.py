@@ -34,7 +34,15 @@ class Marks:
 class Space:
     """What was last seen of the disk. `look` costs a system call; the rest is a comparison."""
 
-    __slots__ = ("_disk", "_is_refusing", "_path", "free_bytes", "marks", "throttle_ms")
+    __slots__ = (
+        "_disk",
+        "_is_refusing",
+        "_path",
+        "free_bytes",
+        "is_pressing",
+        "marks",
+        "throttle_ms",
+    )
 
     def __init__(self, disk: Disk, path: str, marks: Marks) -> None:
         self._disk = disk
@@ -42,6 +50,8 @@ class Space:
         self.marks = marks
         self._is_refusing = False
         self.throttle_ms = 0
+        self.is_pressing = False
+        """Whether producers must be slowed down or refused. Asked with every produce."""
         self.free_bytes = 0
         self.look()
 
@@ -63,6 +73,7 @@ class Space:
         elif was_refusing and not self._is_refusing:
             logger.warning("%s has room again: producing goes on", self._path)
         self.throttle_ms = throttle_ms(free, self.marks)
+        self.is_pressing = self._is_refusing or self.throttle_ms > 0
 
     def check(self) -> None:
         """Raises `OutOfSpace` while producing is refused."""

@@ -7,9 +7,19 @@ A handler module has `API`, `VERSIONS` (first and last, inclusive) and either
 
 from tierlog.broker.dispatch import RawHandler, register
 from tierlog.broker.handlers import (
+    alter_configs,
     api_versions,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_topic_partitions,
     fetch,
     find_coordinator,
+    incremental_alter_configs,
     init_producer_id,
     list_offsets,
     metadata,
@@ -25,9 +35,20 @@ MODULES = (
     metadata,
     find_coordinator,
     api_versions,
+    create_topics,
+    delete_topics,
+    delete_records,
     init_producer_id,
     offset_for_leader_epoch,
+    describe_configs,
+    alter_configs,
+    describe_log_dirs,
+    create_partitions,
+    incremental_alter_configs,
+    describe_cluster,
+    describe_topic_partitions,
 )
+"""By API key."""
 
 
 def registry() -> Registry[RawHandler]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tierlog.metastore import MetaStoreError
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -30,7 +31,10 @@ async def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdRe
         return refused(code)
     # Without a transactional id an id is always new, as in Kafka: whoever names an old one and asks
     # for its next epoch begins again under a new id.
-    producer_id = await call.node.producer_ids.take()
+    try:
+        producer_id = await call.node.producer_ids.take()
+    except MetaStoreError:
+        return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # Producers ask again after this one.
     return InitProducerIdResponse(
         throttle_time_ms=0, error_code=0, producer_id=producer_id, producer_epoch=0
     )

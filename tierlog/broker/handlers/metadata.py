@@ -16,6 +16,7 @@ from tierlog.broker.dispatch import typed
 from tierlog.broker.errors import TopicExists, UnknownTopic
 from tierlog.broker.topics import check_name
 from tierlog.errors import TierlogError
+from tierlog.metastore import MetaStoreError
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.metadata import (
@@ -82,6 +83,9 @@ async def asked(
         return described(topics.named(wanted.name), call)
     except UnknownTopic as error:
         return unknown(wanted, invalid_name(wanted.name or "") or code_of(error))
+    except MetaStoreError:
+        # The topic cannot be created now; clients ask again after this one.
+        return unknown(wanted, ErrorCode.LEADER_NOT_AVAILABLE)
     except TierlogError as error:
         return unknown(wanted, code_of(error))
 

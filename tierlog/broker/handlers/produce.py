@@ -33,7 +33,7 @@ from tierlog.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tierlog.wire.produce import read_produce
+from tierlog.wire.produce import Produced, read_produce
 from tierlog.wire.produced import encode_produced
 
 if TYPE_CHECKING:
@@ -65,7 +65,59 @@ Outcome = list[tuple[str | bytes, list[Placed]]]
 
 
 def answer(frame: memoryview, position: int, call: Call) -> Answer:
-    transactional_id, acks, timeout_ms, topics = read_produce(call.version, frame, position)
+    produced = read_produce(call.version, frame, position)
+    if produced[1] == 1 and len(produced[3]) == 1 and len(produced[3][0][1]) == 1:
+        parts = answer_one(produced, call)
+        if parts is not None:
+            return parts
+    return answer_any(produced, call)
+
+
+def answer_one(produced: Produced, call: Call) -> Parts | None:
+    """The common request, acks=1 and one batch, in few steps; None where anything is unusual.
+
+    A duplicate has been noticed and not written by then, so the long road may meet it again.
+    """
+    transactional_id, _, _, ((key, ((index, batch),)),) = produced
+    node = call.node
+    topics = node.topics
+    topic = topics.by_name.get(key) if isinstance(key, str) else topics.by_id.get(key)
+    if (
+        topic is None
+        or not batch
+        or not 0 <= index < len(topic.partitions)
+        or transactional_id is not None
+        or call.version < ZSTD_FROM
+        or node.space.is_pressing
+    ):
+        return None
+    partition = topic.partitions[index]
+    try:
+        base_offset, last_offset, timestamp, is_duplicate = partition.append(batch, node.now_ms())
+    except TierlogError as error:
+        topic.stats.produce_errors += 1
+        return encoded([(key, [Placed(index, error=error)])], call)
+    if is_duplicate:
+        return None
+    stats = topic.stats
+    stats.produces += 1
+    stats.bytes_in += len(batch)
+    stats.records_in += last_offset - base_offset + 1
+    return [
+        encode_produced(
+            call.version,
+            call.correlation_id,
+            key,
+            index,
+            base_offset,
+            timestamp,
+            partition.log.log_start,
+        )
+    ]
+
+
+def answer_any(produced: Produced, call: Call) -> Answer:
+    transactional_id, acks, timeout_ms, topics = produced
     waits: list[asyncio.Future[None]] = []
     refusal = refusal_of_all(transactional_id, acks, call)
     outcome: Outcome = []
@@ -141,7 +193,7 @@ def place(
             check_codec(batch)
         if acks == ACKS_ALL and topic.config.min_insync_replicas > 1:
             partition.check_replicas(topic.config.min_insync_replicas)
-        appended = partition.append(batch, now_ms=call.node.env.clock.now_ms())
+        appended = partition.append(batch, call.node.now_ms())
     except TierlogError as error:
         topic.stats.produce_errors += 1
         return refused(index, error, call)
