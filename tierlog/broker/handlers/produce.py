@@ -95,8 +95,9 @@ def answer_one(produced: Produced, call: Call) -> Parts | None:
     try:
         base_offset, last_offset, timestamp, is_duplicate = partition.append(batch, node.now_ms())
     except TierlogError as error:
+        topic.stats.produces += 1
         topic.stats.produce_errors += 1
-        return encoded([(key, [Placed(index, error=error)])], call)
+        return encoded([(key, [refused(index, error, call)])], call)
     if is_duplicate:
         return None
     stats = topic.stats
