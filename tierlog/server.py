@@ -92,8 +92,10 @@ class Server:
         """Drain, sync, mark clean."""
         self.view.phase = Phase.DRAINING
         await self.listener.drain(self._settings.tierlog_drain_timeout_ms / 1000)
-        await self.node.stop()
-        await self._stop_http()
+        try:
+            await self.node.stop()
+        finally:
+            await self._stop_http()
 
     async def _start_http(self) -> tuple[str, int] | None:
         """First of all: whoever waits for the node can see how far it is."""

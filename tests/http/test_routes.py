@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.http.nodes import running, settings
-from tests.http.support import calling, until
+from tests.http.support import calling, hello, until
 from tierlog.broker.node import Node
 from tierlog.client import NewRecord
 from tierlog.env import local_env
@@ -126,9 +126,11 @@ async def test_a_router_takes_more_routes(tmp_path: Path) -> None:
         view = NodeView(node.node, version="x")
         router = node_router(view)
         assert router.paths == ["/healthz", "/metrics", "/readyz", "/state"]
+        router.add("GET", "/hello", hello)
         with pytest.raises(AssertionError, match="has a handler already"):
-            router.add("GET", "/metrics", node_router.__call__)
+            router.add("GET", "/metrics", hello)
         server = HttpServer(router, local_env())
         async with calling(*await server.start("127.0.0.1", 0)) as caller:
+            assert (await caller.ask("/hello")).status == 200
             assert (await caller.ask("/readyz")).status == 503
         await server.close()

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
+import uvloop
 
 from tests.http.support import Caller, calling, serving, until
 from tierlog.env import local_env
@@ -142,6 +143,21 @@ async def test_closing_ends_what_is_under_way() -> None:
         assert server.connections == 0
 
 
+def test_a_uvloop_serves_and_parts_alike() -> None:
+    async def scenario() -> None:
+        async with serving(local_env()) as (server, port):
+            async with calling("127.0.0.1", port) as caller:
+                assert len((await caller.ask("/large")).body) == 8 << 20
+                assert (await caller.ask("/hello", method="HEAD")).status == 200
+                caller.send(b"GET /" + b"a" * 40_000)
+                assert (await caller.answer()).status == 431
+                assert await caller.is_closed()
+            await until(lambda: not server.connections)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
+
+
 # Virtual time
 
 LIMITS = HttpLimits(head_s=10, idle_s=75, answer_s=30)
@@ -177,7 +193,7 @@ def now(world: SimWorld) -> float:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_requests_are_served_in_the_simulated_world(seed: int) -> None:
-    async def scenario(_: SimWorld, caller: Caller) -> None:
+    async def scenario(world: SimWorld, caller: Caller) -> None:
         for _ in range(3):
             assert (await caller.ask("/hello")).body == b"hello\n"
 

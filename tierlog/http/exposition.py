@@ -1,8 +1,8 @@
 """`/metrics`: the families in the text format of Prometheus, or OpenMetrics for who asks for it.
 
-prometheus-client writes the text. It is given a family in slices of some hundred samples, and the
-loop has its turn in between: a scrape of ten thousand topics must not be felt by anybody who waits
-for an answer. One scrape is written at a time, whoever else scrapes waits.
+The loop has its turn after every few hundred samples: a scrape of ten thousand topics must not be
+felt by anybody who waits for an answer. One scrape is written at a time, whoever else scrapes
+waits. Heads of families and foreign collectors are written by prometheus-client.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from prometheus_client.exposition import generate_latest as generate_text
-from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
+from tierlog.http.families import FAMILIES
 from tierlog.http.message import Request, Response
-from tierlog.http.metrics import slices_of
+from tierlog.http.metrics import head_of, text_of
 
 if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
 
     from tierlog.http.view import NodeView
@@ -29,6 +30,9 @@ OPENMETRICS: Final = "application/openmetrics-text"
 OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
 EOF: Final = b"# EOF\n"
 """Ends an OpenMetrics text; the plain one has no end mark."""
+
+READINGS_A_TURN: Final = 500
+"""About a millisecond."""
 
 Generate: TypeAlias = Callable[["Collector"], bytes]
 
@@ -48,27 +52,20 @@ class Exposition:
     async def _written(self, generate: Generate) -> bytes:
         async with self._turn:
             pieces = []
-            for piece in self._pieces(generate):
+            for piece in self.pieces(generate):
                 pieces.append(piece)
                 await asyncio.sleep(0)
             return b"".join(pieces)
 
-    def _pieces(self, generate: Generate) -> Iterator[bytes]:
-        for slices in slices_of(self._view):
-            yield from written_slices(slices, generate)
+    def pieces(self, generate: Generate) -> Iterator[bytes]:
+        for family in FAMILIES:
+            yield written(head_of(family), generate)
+            readings = iter(family.read(self._view))
+            while some := list(islice(readings, READINGS_A_TURN)):
+                yield "".join([text_of(family, reading) for reading in some]).encode()
         for collector in self._collectors:
-            for family in collector.collect():
-                yield written(family, generate)
-
-
-def written_slices(slices: Iterable[Metric], generate: Generate) -> Iterator[bytes]:
-    """The slices of one family: its head stands once, before the first of them."""
-    head = b""
-    for number, part in enumerate(slices):
-        if number == 0:
-            head = written(Metric(part.name, part.documentation, part.type), generate)
-            yield head
-        yield written(part, generate)[len(head) :]
+            for foreign in collector.collect():
+                yield written(foreign, generate)
 
 
 def written(family: Metric, generate: Generate) -> bytes:
