@@ -14,22 +14,20 @@ What always holds, all ends exclusive:
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tierlog.env import File
 from tierlog.hot.checkpoint import Checkpoint
 from tierlog.hot.cutting import Border, cut_back
-from tierlog.hot.directory import LogDirectory
 from tierlog.hot.errors import LogBroken, LogClosed, LogError, OffsetOutOfRange, ReadFailed
 from tierlog.hot.job import Pending, SyncJob
+from tierlog.hot.opening import Opened
 from tierlog.hot.producers import ProducedBatch
-from tierlog.hot.recovery import Recovery
-from tierlog.hot.salvage import known_damage
 from tierlog.hot.segment import Segment, empty_numbers
 from tierlog.hot.segments import SegmentList
 from tierlog.hot.settings import LogSettings
-from tierlog.hot.smallfile import make_directory
 from tierlog.hot.snapshot import encode_snapshot
 from tierlog.hot.store import refused
 from tierlog.hot.sync import Job, JobUnfinished
@@ -38,6 +36,9 @@ from tierlog.hot.watchers import Watcher, Watchers
 from tierlog.records.batch import patch_log_append_time, patch_offset
 from tierlog.records.header import BatchHeader
 from tierlog.types import NO_TIMESTAMP, Bytes, LeaderEpoch, Offset, TimestampMs, WritableBytes
+
+if TYPE_CHECKING:
+    from tierlog.hot.directory import LogDirectory
 
 FIRST_OFFSET = Offset(0)
 
@@ -78,6 +79,7 @@ class Log:
         "durable_end",
         "epochs",
         "gaps",
+        "is_deleted",
         "log_end",
         "log_start",
         "path",
@@ -89,13 +91,17 @@ class Log:
 
     def __init__(
         self,
-        directory: LogDirectory,
+        directory: "LogDirectory",
         name: str,
         settings: LogSettings,
         *,
         start: Offset = FIRST_OFFSET,
+        opened: Opened | None = None,
     ) -> None:
-        """Open the log in `directory`/`name`, or begin one at offset `start`."""
+        """Open the log in `directory`/`name`, or begin one at offset `start`.
+
+        Blocks, unless the partition was `opened` in a thread: `LogDirectory.open_log` does that.
+        """
         self.path = f"{directory.path}/{name}"
         self._adopt(settings)
         self._directory = directory
@@ -109,36 +115,28 @@ class Log:
         self._closing = False
         self._closed_clean = False
         self._ended = False
+        self.is_deleted = False
         if directory.broken is not None:
             raise directory.broken
         directory.attach(self)
         try:
-            make_directory(self._disk, self.path)
-            self._open(start)
-        except BaseException as fault:
+            self._begin(opened or directory.open_now(self.path, settings, start=start))
+        except BaseException:
             directory.detach(self)
-            if isinstance(fault, OSError) and (known := refused(fault)) is not fault:
-                raise known from fault
             raise
 
-    def _open(self, start: Offset) -> None:
-        """Recover what is on the disk and begin from there."""
+    def _begin(self, opened: Opened) -> None:
+        """Go on from what was found on the disk."""
         directory = self._directory
-        recovered = Recovery(
-            disk=self._disk,
-            directory=self.path,
-            pool=directory.pool,
-            settings=self.settings,
-            start=start,
-            now_ms=directory.env.clock.now_ms(),
-        ).run()
+        recovered = opened.recovered
         self.scanned_bytes = recovered.scanned_bytes
         self.gaps = recovered.gaps
         self.log_start = recovered.log_start
         self.epochs = recovered.epochs
         self.producers = recovered.producers
-        self.segments = SegmentList(self.path, known_damage(self._disk, self.path))
+        self.segments = SegmentList(self.path, opened.damage)
         for segment in recovered.segments:
+            segment.move_to(self._pool)
             trusted = recovered.trusted_from.get(segment.base_offset, segment.size)
             self.segments.add(segment, trusted_from=trusted)
         self._active = recovered.segments[-1]
@@ -183,6 +181,11 @@ class Log:
             self._show()
         if not self._sync_requested and self._messages_since_sync >= self._flush_messages:
             self._request_sync()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches on the disk; indexes and reserved blocks do not count."""
+        return sum(segment.size for segment in self.segments)
 
     # Appending
 
@@ -480,16 +483,17 @@ class Log:
         ends somewhere between the old and the new end, and the follower truncates again.
         """
         self._require_open()
-        assert self._directory.syncs.is_idle(self), "settle before truncating"
+        directory = self._directory
+        assert directory.syncs.is_idle(self), "settle before truncating"
         if not self.log_start <= end <= self.log_end:
             raise OffsetOutOfRange(end, log_start=self.log_start, log_end=self.log_end)
         border = Border(*self.segments.place_of(end))
         checkpoint = replace(self._checkpoint(clean=False), durable_end=self.durable_end)
         try:
             cut_back(self._disk, self._pool, self.path, self.segments, border, checkpoint)
-            self._open(border.offset)
+            self._begin(directory.open_now(self.path, self.settings, start=border.offset))
         except OSError as fault:
-            raise self._directory.syncs.latch(fault) from fault
+            raise directory.syncs.latch(fault) from fault
         self._watchers.notify()
 
     # Ending
@@ -519,6 +523,25 @@ class Log:
         finally:
             if directory.broken is not None:
                 self._end()
+        self._end()
+
+    async def abandon(self) -> None:
+        """Let go of the files without a last sync, once the job under way has ended.
+
+        For a log that is about to be deleted: everything is refused from now on.
+        """
+        if self._refusal is None:
+            self._refusal = "the log is deleted"
+        syncs = self._directory.syncs
+        syncs.forget(self)
+        while self._jobs and syncs.broken is None:
+            ended = asyncio.get_running_loop().create_future()
+            self._jobs[-1].settlers.append(ended)
+            with suppress(LogError):
+                await ended
+            syncs.forget(self)
+        for future in self._pending.settlers:
+            reject(future, self._refused())
         self._end()
 
     def _is_clean(self) -> bool:

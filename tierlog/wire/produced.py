@@ -1,7 +1,7 @@
 """The Produce response of the common request, written by hand: one topic, one partition, no error.
 
 A producer of small records gets one such answer for each of them, so this makes no object on the
-way. Everything else goes through the compiled codec, and the tests compare the two at every version.
+way. Everything else goes through the compiled codec; the tests compare the two at every version.
 """
 
 from __future__ import annotations

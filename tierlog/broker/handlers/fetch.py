@@ -165,16 +165,14 @@ class PendingFetch:
         is_first = self._size == 0
         if limit <= 0 and not is_first:
             return Read(ask.partition, 0, end, log.log_start)
-        records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
+        records = log.read(Offset(offset), bytes_max=max(limit, 0), end=end)
         size = len(records)
         if size > limit and not is_first:
             # Only the first partition with data may exceed the limit, so that a reader always
             # gets on; the others have their turn in the next fetch.
             return Read(ask.partition, 0, end, log.log_start)
         self._size += size
-        return Read(
-            ask.partition, 0, end, log.log_start, records, may_block=not log.is_recent(offset)
-        )
+        return Read(ask.partition, 0, end, log.log_start, records, may_block=False)
 
     # Waiting
 
