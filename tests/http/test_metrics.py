@@ -19,8 +19,9 @@ from tierlog.broker.topics import Topic
 from tierlog.client import BrokerError, NewRecord
 from tierlog.env import local_env
 from tierlog.http.exposition import READINGS_A_TURN, Exposition
-from tierlog.http.families import FAMILIES, Family, api_name, snake
+from tierlog.http.families import FAMILIES, Family
 from tierlog.http.metrics import histogram_lines, text_of
+from tierlog.http.readings import api_name, snake
 from tierlog.sim import SimWorld, simulate
 from tierlog.types import LeaderEpoch
 

@@ -10,8 +10,8 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Final
 
-from tierlog.http.families import api_name
 from tierlog.http.message import Request, Response
+from tierlog.http.readings import api_name
 
 if TYPE_CHECKING:
     from tierlog.broker.partition import Partition
@@ -130,5 +130,5 @@ def described_partition(partition: Partition) -> dict[str, int]:
         "log_end": log.log_end,
         "durable_end": log.durable_end,
         "segments": len(log.segments),
-        "bytes": sum(segment.size for segment in log.segments),
+        "bytes": log.size_bytes,
     }
