@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "env": {"types", "errors"},
     "records": {"types", "errors"},
     "wire": GROUND,
+    "client": GROUND | {"wire"},
     "hot": GROUND,
     "sim": GROUND,
 }
