@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": GROUND | {"wire"},
     "hot": GROUND,
     "sim": GROUND,
+    "cli": GROUND | {"wire", "client", "server"},
 }
 """The table of ARCHITECTURE.md. A room that is not here yet may not exist yet."""
 
