@@ -124,7 +124,7 @@ class Connection(Receiver):
     def is_stuck(self) -> bool:
         """Whether the peer owes us something: the rest of a frame, or reading its last replies."""
         return (self.is_mid_frame and not self.is_waiting) or (
-            self._is_ending and not self._replies
+            self._is_ending and not self._replies.held
         )
 
     @property
@@ -134,7 +134,7 @@ class Connection(Receiver):
     @property
     def is_waiting(self) -> bool:
         """Whether it is our turn: a request is not answered, or reading is paused."""
-        return bool(self._replies) or self._is_paused
+        return self._replies.held > 0 or self._is_paused
 
     def end(self) -> None:
         """Take no further request; close once those under way are answered. What still arrives is
@@ -161,8 +161,10 @@ class Connection(Receiver):
     def _take_frames(self, view: memoryview, *, must: bool) -> None:
         """Handle complete frames as far as the budgets allow, and keep the rest. With `must` one
         is handled in any case."""
-        start, end = self._start, self._end
-        if must or not self._is_over_budget():
+        start, end, budget = self._start, self._end, self._budget
+        # Most hold nothing when they wake; they need not look closer.
+        is_free = not self._charged and budget.used < budget.bytes_max
+        if is_free or must or not self._is_over_budget():
             start = self._handle_frames(view, start, end)
             if self._is_ending:
                 self._close_if_done()
@@ -176,7 +178,13 @@ class Connection(Receiver):
                 self._grow(at_once=self._budget.is_full)
             elif self._budget.is_full:
                 self._let_go_of_empty()
-        if self._charged or self._replies or self._own or self._end or self._sender.queued_bytes:
+        if (
+            self._charged
+            or self._end
+            or self._replies.held
+            or self._sender.queued_bytes
+            or self._own
+        ):
             self._settle()
             if self._must_pause():
                 self._pause()
@@ -203,9 +211,10 @@ class Connection(Receiver):
             start = stop
             if answer is None:
                 continue
-            if type(answer) is list and not replies:
+            if type(answer) is list and not replies.held:
                 out += answer
-                out_bytes += sum(map(len, answer))
+                for part in answer:
+                    out_bytes += len(part)
                 if out_bytes < FLUSH_BYTES:
                     continue
                 self._send(out)
@@ -221,7 +230,9 @@ class Connection(Receiver):
         if count:
             self.has_greeted = True
             self._traffic.requests += count
-        self._send(out)
+        if out:
+            self._traffic.bytes_out += out_bytes
+            self._sender.send(out)
         if failure is not None:
             self._refuse(failure)
         return start
@@ -284,7 +295,7 @@ class Connection(Receiver):
             log.error("sending to %s failed: %s", self.peer, error)
 
     def _close_if_done(self) -> None:
-        if not self._replies:
+        if not self._replies.held:
             self._settle()
             self._sender.close()
 

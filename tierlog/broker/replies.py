@@ -43,7 +43,8 @@ class _Slot:
 
 
 class Replies:
-    """See the module. `held` is what the requests and replies in here cost."""
+    """See the module. `held` is what the requests and replies in here cost; it is 0 when there are
+    none."""
 
     __slots__ = ("_on_ready", "_slots", "held")
 
@@ -51,9 +52,6 @@ class Replies:
         self._slots: deque[_Slot] = deque()
         self._on_ready = on_ready
         self.held = 0
-
-    def __len__(self) -> int:
-        return len(self._slots)
 
     def add(self, answer: Answer, *, request_bytes: int) -> None:
         """Take a place at the end. `on_ready` is called when a future here is done."""
