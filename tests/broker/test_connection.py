@@ -49,11 +49,13 @@ def test_a_reply_waits_for_those_before_it(world: str) -> None:
             client.send(b"now", b"later a", b"behind", b"silent", b"later b", b"blocking 5")
             assert await client.reply() == b"now"
             await until(lambda: b"b" in house.service.pending)
+            await until(lambda: house.listener.pending_requests == 4)
             house.service.answer(b"b")
             house.service.answer(b"a")
             expected = [b"late a", b"behind", b"late b", b"b" * 5]
             assert await client.replies(4) == expected
             assert await client.ask(b"again") == b"again"
+            assert house.listener.pending_requests == house.listener.queued_bytes == 0
 
     run_in(world, scenario)
 

@@ -132,6 +132,11 @@ class Connection(Receiver):
         return self._sender.queued_bytes
 
     @property
+    def pending_count(self) -> int:
+        """Requests taken and not answered."""
+        return self._replies.count
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it is our turn: a request is not answered, or reading is paused."""
         return self._replies.held > 0 or self._is_paused
@@ -306,6 +311,7 @@ class Connection(Receiver):
             self._listener.complain(self.peer, f"{error}{_advice(str(error))}")
         elif isinstance(error, WireError | CloseConnection):
             self._traffic.closed_by_service += 1
+            self._traffic.parse_errors += isinstance(error, WireError)
             self._listener.complain(self.peer, str(error))
         else:
             self._traffic.failed_requests += 1

@@ -53,6 +53,10 @@ class Replies:
         self._on_ready = on_ready
         self.held = 0
 
+    @property
+    def count(self) -> int:
+        return len(self._slots)
+
     def add(self, answer: Answer, *, request_bytes: int) -> None:
         """Take a place at the end. `on_ready` is called when a future here is done."""
         if isinstance(answer, asyncio.Future):
