@@ -4,12 +4,39 @@ from dataclasses import replace
 
 from tierlog.hot.cutting import Border, cut_back
 from tierlog.hot.errors import OffsetOutOfRange
+from tierlog.hot.segment import Segment
 from tierlog.hot.syncing import SyncedLog
 from tierlog.types import Offset
+
+NO_LIMIT = -1
+"""Kafka's word for keeping records for ever, in `retention.ms` and `retention.bytes`."""
 
 
 class ShortenedLog(SyncedLog):
     __slots__ = ()
+
+    def expired_end(
+        self, *, now_ms: int, retention_ms: int = NO_LIMIT, retention_bytes: int = NO_LIMIT
+    ) -> Offset:
+        """The log start offset that retention allows, at most the visible end.
+
+        A segment goes once its largest timestamp is older than `retention_ms`, or what is left
+        without it still has `retention_bytes`; the oldest first, whole ones only, the active one
+        included. If that one is to go as well, roll before trimming: a trim removes sealed ones.
+        """
+        end, visible_end = self.log_start, self.visible_end
+        excess = self.size_bytes - retention_bytes if retention_bytes >= 0 else -1
+        for segment in self.segments:
+            if segment.next_offset > visible_end:
+                break
+            if segment.size == 0:  # A recovery left it behind, or nothing came yet.
+                continue
+            is_old = 0 <= retention_ms < _age_ms(segment, now_ms)
+            if not is_old and excess < segment.size:
+                break
+            excess -= segment.size
+            end = max(end, segment.next_offset)
+        return end
 
     def trim(self, start: Offset) -> None:
         """Move the log start offset up, at most to the visible end.
@@ -46,3 +73,10 @@ class ShortenedLog(SyncedLog):
         except OSError as fault:
             raise directory.syncs.latch(fault) from fault
         self._watchers.notify()
+
+
+def _age_ms(segment: Segment, now_ms: int) -> int:
+    """Since its newest record, or its first append where the records have no time. -1: unknown."""
+    newest_ms = max(segment.max_timestamp, -1)
+    since_ms = newest_ms if newest_ms >= 0 else segment.first_append_ms
+    return now_ms - since_ms if since_ms >= 0 else -1
