@@ -1,0 +1,191 @@
+"""`tierlog consume`: which records, in which form, and when it ends."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.compat.recorder import Recorder
+from tierlog.records.record import Record, encode_batch
+from tierlog.types import Offset, TimestampMs
+
+HOUR = 3_600_000
+
+
+def append(broker: Recorder, partition: int, *timestamps: int, batch: int = 2) -> None:
+    """Records whose values tell partition and timestamp, in batches of that many."""
+    for at in range(0, len(timestamps), batch):
+        records = [
+            Record(Offset(place), TimestampMs(when), b"k", f"{partition}@{when}".encode())
+            for place, when in enumerate(timestamps[at : at + batch])
+        ]
+        broker.world.topics["t"].partitions[partition].append(encode_batch(records))
+
+
+@pytest.fixture(autouse=True)
+def topic(broker: Recorder) -> None:
+    broker.world.create("t", 2)
+    append(broker, 0, 10, 20, 30, 40, 50)
+    append(broker, 1, 15, 25)
+
+
+ZERO = ["0@10", "0@20", "0@30", "0@40", "0@50"]
+ONE = ["1@15", "1@25"]
+
+
+def test_without_more_words_everything_is_read_and_then_it_ends(cli: Cli) -> None:
+    outcome = cli("consume", "t")
+    assert outcome.code == 0
+    assert sorted(outcome.lines) == ZERO + ONE
+    assert outcome.err == ""
+
+
+def test_from_the_beginning_is_the_same(cli: Cli) -> None:
+    assert sorted(cli("consume", "t", "--from-beginning").lines) == ZERO + ONE
+
+
+def test_an_empty_topic_ends_at_once(cli: Cli, broker: Recorder) -> None:
+    broker.world.create("empty", 3)
+    outcome = cli("consume", "empty")
+    assert (outcome.code, outcome.out) == (0, "")
+
+
+def test_a_partition_keeps_its_order(cli: Cli) -> None:
+    assert cli("consume", "t", "-p", "0").lines == ZERO
+    assert sorted(cli("consume", "t", "-p", "0", "-p", "1").lines) == ZERO + ONE
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"),
+    [
+        ("beginning", ZERO),
+        ("0", ZERO),
+        ("3", ["0@40", "0@50"]),
+        ("5", []),
+        ("99", []),
+        ("end", []),
+        ("-1", ["0@50"]),
+        ("-3", ["0@30", "0@40", "0@50"]),
+        ("-99", ZERO),
+    ],
+)
+def test_an_offset_to_start_from_also_within_a_batch(
+    cli: Cli, offset: str, expected: list[str]
+) -> None:
+    assert cli("consume", "t", "-p", "0", "--offset", offset).lines == expected
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+def test_it_ends_after_the_count(cli: Cli, count: int) -> None:
+    assert len(cli("consume", "t", "-n", str(count)).lines) == count
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        (("--since", "@20"), ["0@20", "0@30", "0@40", "0@50", "1@25"]),
+        (("--until", "@30"), ["0@10", "0@20", "1@15", "1@25"]),
+        (("--since", "@15", "--until", "@40"), ["0@20", "0@30", "1@15", "1@25"]),
+        (("--since", "1h"), []),
+        (("--until", "now"), ZERO + ONE),
+        (("--until", "1970-01-01T00:00:00.050Z"), ["0@10", "0@20", "0@30", "0@40", *ONE]),
+    ],
+)
+def test_times_at_both_ends(cli: Cli, times: tuple[str, ...], expected: list[str]) -> None:
+    assert sorted(cli("consume", "t", *times).lines) == expected
+
+
+def test_a_late_record_outside_the_times_is_left_out(cli: Cli, broker: Recorder) -> None:
+    append(broker, 0, 60, 5, 70)
+    assert cli("consume", "t", "-p", "0", "--since", "@50").lines == ["0@50", "0@60", "0@70"]
+
+
+def test_following_starts_at_the_end_and_waits(cli: Cli, broker: Recorder) -> None:
+    """In a process of its own, since it never ends by itself but for the count."""
+    command = [sys.executable, "-m", "tierlog.cli", "consume", "t", "-f", "-n", "1", "-p", "0"]
+    environment = {**os.environ, "TIERLOG_BOOTSTRAP": f"127.0.0.1:{broker.world.port}"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        while not any(each.api.name == "FETCH" for each in broker.exchanges):
+            assert process.poll() is None
+            threading.Event().wait(0.01)
+        cli("produce", "t", "-p", "0", stdin=b"new\n")
+        assert process.stdout is not None
+        assert process.stdout.read() == b"new\n"
+    assert process.returncode == 0
+
+
+def test_following_from_the_beginning_reads_what_is_there_first(cli: Cli) -> None:
+    outcome = cli("consume", "t", "-f", "--from-beginning", "-p", "0", "-n", "5")
+    assert outcome.lines == ZERO
+
+
+def test_keys_headers_and_places_on_request(cli: Cli) -> None:
+    cli("produce", "t", "-p", "1", "-k", "key", "-H", "a=1", "-H", "b=2", stdin=b"v\n")
+    last = ("-p", "1", "--offset", "-1")
+    assert cli("consume", "t", *last, "-K", " -> ").lines == ["key -> v"]
+    assert cli("consume", "t", *last, "--headers").lines == ["a=1,b=2\tv"]
+    partition, offset, time, value = cli("consume", "t", *last, "--meta").lines[0].split("\t")
+    assert (partition, offset, value) == ("1", "2", "v")
+    assert time.startswith("20")
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [("hex", "3140323a"), ("base64", "MUAyOg=="), ("utf8", "1@2:"), ("json", "1@2:")],
+)
+def test_values_in_every_format(cli: Cli, form: str, line: str) -> None:
+    cli("produce", "t", "-p", "1", stdin=b"1@2:\n")
+    last = ("-p", "1", "--offset", "-1")
+    assert cli("consume", "t", *last, "--value-format", form).lines == [line]
+
+
+def test_json_lines_hold_everything(cli: Cli) -> None:
+    lines = cli("consume", "t", "-p", "1", "--json").lines
+    assert json.loads(lines[0]) == {
+        "topic": "t",
+        "partition": 1,
+        "offset": 0,
+        "timestamp": 15,
+        "key": "k",
+        "value": "1@15",
+        "headers": [],
+    }
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--offset", "x"), "--offset x is none of: N, beginning, end, -N"),
+        (("--since", "soon"), "'soon' is not a time"),
+        (("--since", "1h", "--until", "2h"), "--since 1h is not before --until 2h"),
+        (("--since", "1h", "--offset", "1"), "use one of --from-beginning, --offset and --since"),
+        (("-f", "--until", "now"), "-f waits for ever and --until ends"),
+        (("-n", "0"), "Invalid value for '--count'"),
+        (("--value-format", "xml"), "xml"),
+    ],
+)
+def test_options_that_make_no_sense_are_usage_errors(
+    cli: Cli, options: tuple[str, ...], complaint: str
+) -> None:
+    outcome = cli("consume", "t", *options)
+    assert outcome.code == 2
+    assert complaint in outcome.err
+
+
+def test_a_partition_that_is_not_there_is_named(cli: Cli) -> None:
+    outcome = cli("consume", "t", "-p", "2")
+    assert outcome.code == 1
+    assert outcome.err == "tierlog: t has no partition 2; it has 0 to 1\n"
+
+
+def test_a_damaged_batch_is_a_failure_with_a_sentence(cli: Cli, broker: Recorder) -> None:
+    broker.world.topics["t"].partitions[1].log[-1] ^= 1
+    outcome = cli("consume", "t", "-p", "1")
+    assert outcome.code == 1
+    assert outcome.err.startswith("tierlog: ")
+    assert "Traceback" not in outcome.err

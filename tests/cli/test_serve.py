@@ -1,0 +1,185 @@
+"""`tierlog serve`: the contract of its command line, a line a test, each in its own process."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tierlog.cli import serve
+from tierlog.cli.serve import ServeOptions, settings_of
+
+READY = re.compile(
+    r"tierlog ready kafka=(127\.0\.0\.1:\d+) http=(127\.0\.0\.1:\d+|off) node=(\d+) store=(\S+)\n"
+)
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 30
+
+
+@dataclass(slots=True)
+class Served:
+    process: "subprocess.Popen[str]"
+
+    def ready(self) -> re.Match[str]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = READY.fullmatch(line)
+        assert found, (line, self.process.communicate(timeout=LIMIT_S))
+        return found
+
+    def end(self) -> tuple[int, str, str]:
+        out, err = self.process.communicate(timeout=LIMIT_S)
+        return self.process.returncode, out, err
+
+
+Start: TypeAlias = Callable[..., Served]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a node on free ports in `tmp_path`, with whatever else is given."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def run(*options: str, environment: dict[str, str] | None = None) -> Served:
+        command = [sys.executable, "-m", "tests.cli.stand_in", "serve", "--data", "data"]
+        process = subprocess.Popen(
+            [*command, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
+        )
+        processes.append(process)
+        return Served(process)
+
+    yield run
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_it_prints_one_ready_line_with_the_bound_addresses_and_sigterm_drains_and_exits_0(
+    start: Start, tmp_path: Path
+) -> None:
+    node = start()
+    kafka, http, number, store = node.ready().groups()
+    assert not kafka.endswith(":0")
+    assert not http.endswith(":0")
+    assert (number, store) == ("1", f"file://{tmp_path}/data-store")
+    node.process.send_signal(signal.SIGTERM)
+    code, rest, err = node.end()
+    assert (code, rest) == (0, "")
+    assert "drained" in err
+
+
+def test_sigint_drains_too_and_http_may_be_off(start: Start) -> None:
+    node = start("--http", "off", "--node-id", "7")
+    assert node.ready().group(2, 3) == ("off", "7")
+    node.process.send_signal(signal.SIGINT)
+    code, _, err = node.end()
+    assert code == 0
+    assert "drained" in err
+
+
+def test_a_second_start_on_the_same_directory_exits_1_without_a_ready_line(start: Start) -> None:
+    start().ready()
+    code, out, err = start().end()
+    assert (code, out) == (1, "")
+    assert re.fullmatch(r"tierlog: /\S+/data is in use by another node\n", err)
+
+
+def test_an_address_in_use_exits_1_and_is_named(start: Start) -> None:
+    kafka = start().ready()[1]
+    code, out, err = start("--data", "other", "--listen", kafka).end()
+    assert (code, out) == (1, "")
+    assert err.startswith(f"tierlog: {kafka} is in use; stop what listens there")
+
+
+def test_an_unknown_key_exits_2_with_the_nearest_known_name(tierlog: Cli) -> None:
+    outcome = tierlog("serve", "--set", "log.segmant.bytes=1")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "did you mean log.segment.bytes?" in outcome.err
+
+
+def test_an_unknown_option_exits_2(tierlog: Cli) -> None:
+    assert tierlog("serve", "--lissten", "x").code == 2
+    assert tierlog("served").code == 2
+    assert tierlog("topic", "list", "--nope").code == 2
+
+
+def test_a_topic_name_in_set_gets_a_hint(tierlog: Cli) -> None:
+    outcome = tierlog("serve", "--set", "segment.bytes=1048576")
+    assert outcome.code == 2
+    assert "the node's default for it is log.segment.bytes" in outcome.err
+
+
+def test_a_listener_for_other_machines_exits_2_and_says_what_to_do(tierlog: Cli) -> None:
+    outcome = tierlog("serve", "--listen", "0.0.0.0:9092")
+    assert outcome.code == 2
+    assert "--set listener.insecure=true" in outcome.err
+
+
+def test_a_file_that_cannot_be_read_exits_2(tierlog: Cli, tmp_path: Path) -> None:
+    assert "No such file" in tierlog("serve", "--config", str(tmp_path / "none.toml")).err
+    bad = tmp_path / "bad.toml"
+    bad.write_text("a = = b")
+    outcome = tierlog("serve", "--config", str(bad))
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"tierlog: {bad}: ")
+
+
+def test_set_then_environment_then_file_then_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text("num.partitions = 2\nlog.roll.ms = 2\n[log.segment]\nbytes = 2048\n")
+    monkeypatch.setenv("TIERLOG_NUM_PARTITIONS", "3")
+    monkeypatch.setenv("TIERLOG_LOG_ROLL_MS", "3")
+    settings = settings_of(ServeOptions(config=file, sets=("num.partitions=4",)))
+    assert (settings.num_partitions, settings.log_roll_ms) == (4, 3)
+    assert (settings.log_segment_bytes, settings.message_max_bytes) == (2048, 1_048_588)
+
+
+def test_the_defaults_are_those_of_the_contract(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = settings_of(ServeOptions())
+    assert settings.data == f"{tmp_path}/tierlog-data"
+    assert settings.store == f"file://{tmp_path}/tierlog-data-store"
+    assert (settings.listen, settings.http) == ("127.0.0.1:9092", "127.0.0.1:8080")
+    assert (settings.advertise, settings.node_id) == ("", 1)
+    assert not settings.tierlog_new_cluster
+
+
+def test_every_option_reaches_its_setting() -> None:
+    settings = settings_of(
+        ServeOptions(
+            data="/d",
+            store="s3://bucket/prefix",
+            listen="127.0.0.1:1",
+            http="off",
+            advertise="example.org:2",
+            node_id=3,
+            new_cluster=True,
+            sets=("s3.endpoint=http://127.0.0.1:9000",),
+        )
+    )
+    assert (settings.data, settings.store) == ("/d", "s3://bucket/prefix")
+    assert (settings.listen, settings.http) == ("127.0.0.1:1", "off")
+    assert (settings.advertise, settings.node_id) == ("example.org:2", 3)
+    assert settings.tierlog_new_cluster
+    assert settings.s3_endpoint == "http://127.0.0.1:9000"
+
+
+def test_without_uvloop_plain_asyncio_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "find_spec", lambda _: None)
+    assert serve._loop_factory() is None

@@ -1,0 +1,371 @@
+"""The commands, their options and their help. Light: what a command needs is imported in it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tierlog.cli.failure import told
+from tierlog.cli.formats import Format
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+app = typer.Typer(
+    help="tierlog: a Kafka-compatible log server whose home is object storage.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+topic_app = typer.Typer(
+    help="Create, list, describe, alter and delete topics.", no_args_is_help=True
+)
+app.add_typer(topic_app, name="topic")
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        metavar="HOST:PORT", envvar="TIERLOG_BOOTSTRAP", help="A broker to ask first, or several."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)]
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as version_of
+
+        typer.echo(f"tierlog {version_of('tierlog')}")
+        raise typer.Exit
+
+
+@app.command()
+def serve(
+    data: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Local data.  [default: ./tierlog-data]")
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="file:///path or s3://bucket/prefix.  [default: the folder DIR-store]",
+        ),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="For Kafka clients.  [default: 127.0.0.1:9092]"),
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT|off", help="Metrics and health.  [default: 127.0.0.1:8080]"
+        ),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="What clients are told.  [default: the address that each client used]",
+        ),
+    ] = None,
+    node_id: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="This node's number.  [default: 1]")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.toml", envvar="TIERLOG_CONFIG", help="Settings, weaker than --set."
+        ),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated."),
+    ] = None,
+    new_cluster: Annotated[
+        bool, typer.Option("--new-cluster", help="Start anew although the store holds a cluster.")
+    ] = False,
+) -> None:
+    """Run a node. Prints one line on stdout when it is ready; logs go to stderr."""
+    with told():
+        from tierlog.cli.serve import ServeOptions, run_server
+
+        run_server(
+            ServeOptions(
+                data=data,
+                store=store,
+                listen=listen,
+                http=http,
+                advertise=advertise,
+                node_id=node_id,
+                config=config,
+                sets=tuple(sets or ()),
+                new_cluster=new_cluster,
+            )
+        )
+
+
+@topic_app.command("create")
+def create_topics(
+    topics: TopicNames,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", help="How many; -1: the broker's default.")
+    ] = -1,
+    replicas: Annotated[
+        int, typer.Option("--replicas", "-r", help="How many; -1: the broker's default.")
+    ] = -1,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; repeatable."),
+    ] = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="A topic that is there already is no failure.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check the request.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Create topics."""
+    with told():
+        from tierlog.cli import topic as run
+
+        run.create(
+            bootstrap,
+            topics,
+            partitions=partitions,
+            replicas=replicas,
+            config=run.pairs(config or (), option="--config"),
+            if_not_exists=if_not_exists,
+            dry_run=dry_run,
+            as_json=as_json,
+        )
+
+
+@topic_app.command("list")
+def list_topics(
+    internal: Annotated[bool, typer.Option("--internal", help="Also the broker's own.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """List topics."""
+    with told():
+        from tierlog.cli import topic as run
+
+        run.list_all(bootstrap, internal=internal, as_json=as_json)
+
+
+@topic_app.command("describe")
+def describe_topic(
+    topic: TopicName,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every setting, not only those that were set.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Show a topic's partitions with their offsets, and its settings."""
+    with told():
+        from tierlog.cli import topic as run
+
+        run.describe(bootstrap, topic, every=every, as_json=as_json)
+
+
+@topic_app.command("alter")
+def alter_topic(
+    topic: TopicName,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a setting.")
+    ] = None,
+    deletes: Annotated[
+        list[str] | None,
+        typer.Option("--delete", metavar="KEY", help="Return a setting to its default."),
+    ] = None,
+    appends: Annotated[
+        list[str] | None, typer.Option("--append", metavar="KEY=VALUE", help="Add to a list.")
+    ] = None,
+    subtracts: Annotated[
+        list[str] | None,
+        typer.Option("--subtract", metavar="KEY=VALUE", help="Take from a list."),
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, help="Grow to so many.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Change a topic's settings, or give it more partitions."""
+    with told():
+        from tierlog.cli import topic as run
+
+        run.alter(
+            bootstrap,
+            topic,
+            sets=run.pairs(sets or (), option="--set"),
+            deletes=deletes or [],
+            appends=run.pairs(appends or (), option="--append"),
+            subtracts=run.pairs(subtracts or (), option="--subtract"),
+            partitions=partitions,
+            as_json=as_json,
+        )
+
+
+@topic_app.command("delete")
+def delete_topics(
+    topics: TopicNames,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Delete topics with all their records. Asks first on a terminal."""
+    with told():
+        from tierlog.cli import topic as run
+
+        run.delete(bootstrap, topics, yes=yes, as_json=as_json)
+
+
+@app.command()
+def produce(
+    topic: TopicName,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Read this and not stdin.")
+    ] = None,
+    read_as: Annotated[
+        str,
+        typer.Option(
+            "--input",
+            metavar="lines|json",
+            help="A record a line: as it stands, or a JSON object as `consume --json` prints it.",
+        ),
+    ] = "lines",
+    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option("--key-separator", "-K", help="What stands between key and value."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record."),
+    ] = None,
+    key_format: Annotated[Format, typer.Option(help="How keys are written.")] = Format.UTF8,
+    value_format: Annotated[Format, typer.Option(help="How values are written.")] = Format.UTF8,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="Write here, whatever the key.")
+    ] = None,
+    acks: Annotated[
+        str,
+        typer.Option(
+            metavar="all|1|0", help="Wait until every replica, the leader or nobody has it."
+        ),
+    ] = "all",
+    compression: Annotated[
+        str,
+        typer.Option(
+            "--compression", "-z", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd."
+        ),
+    ] = "none",
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Write records, one a line, from stdin or a file."""
+    with told():
+        from tierlog.cli.input import InputSettings
+        from tierlog.cli.produce import run_producer
+
+        run_producer(
+            bootstrap,
+            topic,
+            file=file,
+            reading=InputSettings.checked(
+                read_as=read_as,
+                key=key,
+                key_separator=key_separator,
+                headers=header or (),
+                key_format=key_format,
+                value_format=value_format,
+                partition=partition,
+            ),
+            acks=acks,
+            compression=compression,
+            as_json=as_json,
+        )
+
+
+@app.command()
+def consume(
+    topic: TopicName,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="The default, unless -f is given.")
+    ] = False,
+    offset: Annotated[
+        str | None,
+        typer.Option(
+            "--offset",
+            "-o",
+            metavar="N|beginning|end|-N",
+            help="Start here; -N: that many before the end of each partition.",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Start at a time: 2h (ago), 2024-03-01T12:00Z, now."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Stop before a time, written alike.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")
+    ] = None,
+    partition: Annotated[
+        list[int] | None,
+        typer.Option("--partition", "-p", min=0, help="Only this one; may be repeated."),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for more records; from the end on.")
+    ] = False,
+    key_separator: Annotated[
+        str | None,
+        typer.Option("--key-separator", "-K", help="Print keys, and this between key and value."),
+    ] = None,
+    headers: Annotated[bool, typer.Option("--headers", help="Print headers too.")] = False,
+    meta: Annotated[
+        bool, typer.Option("--meta", help="Print partition, offset and time too.")
+    ] = False,
+    key_format: Annotated[Format, typer.Option(help="How to print keys.")] = Format.UTF8,
+    value_format: Annotated[Format, typer.Option(help="How to print values.")] = Format.UTF8,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object per record and line.")
+    ] = False,
+) -> None:
+    """Read records, one a line. Ends where the topic ended when it began, unless -f is given."""
+    with told():
+        from tierlog.cli.consume import run_consumer
+        from tierlog.cli.lines import LineSettings
+        from tierlog.cli.span import SpanSettings
+
+        run_consumer(
+            bootstrap,
+            topic,
+            span=SpanSettings.checked(
+                from_beginning=from_beginning,
+                offset=offset,
+                since=since,
+                until=until,
+                follow=follow,
+            ),
+            lines=LineSettings(
+                as_json=as_json,
+                key_separator=key_separator,
+                headers=headers,
+                meta=meta,
+                key_format=key_format,
+                value_format=value_format,
+            ),
+            partitions=partition,
+            count=count,
+        )

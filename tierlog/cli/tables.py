@@ -1,0 +1,36 @@
+"""Tables for people: plain columns, no frame, so that they can be piped and cut as well."""
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PIPE_WIDTH = 10_000
+
+
+def print_table(rows: Sequence[Mapping[str, object]]) -> None:
+    """Columns are the keys of the first row; numbers stand to the right."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, value in rows[0].items():
+        table.add_column(
+            name.replace("_", " "),
+            justify="right" if isinstance(value, int) else "left",
+            no_wrap=True,
+        )
+    for row in rows:
+        table.add_row(*(Text(_shown(value)) for value in row.values()))
+    # A pipe has no width: nothing may be cut off there.
+    terminal = sys.stdout.isatty()
+    console = Console(width=None if terminal else PIPE_WIDTH, soft_wrap=not terminal)
+    with console.capture() as drawn:
+        console.print(table)
+    typer.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(str(each) for each in value)
+    return "" if value is None else str(value)

@@ -1,0 +1,63 @@
+"""Times as people write them. Pure.
+
+`now`; an age such as `2h`, `15m`, `7d`, `1h30m`, meaning that long ago; an ISO date or time, in the
+local zone unless it names one; `@` and milliseconds since 1970, for scripts.
+"""
+
+import re
+from datetime import datetime, tzinfo
+
+UNITS_MS = {
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 7 * 86_400_000,
+}
+
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
+_AGE = re.compile(rf"(?:{_PART.pattern})+")
+_STAMP = re.compile(r"@[0-9]{1,15}")
+
+EXAMPLES = "now, 2h, 7d, 2024-03-01, 2024-03-01T12:00, 2024-03-01T12:00Z"
+
+
+class NotATime(ValueError):
+    """The sentence shows what would be one."""
+
+
+def parse_time(text: str, *, now_ms: int, zone: tzinfo | None = None) -> int:
+    """Milliseconds since 1970-01-01 UTC. Without a zone, that of this machine."""
+    text = text.strip()
+    if text.lower() == "now":
+        return now_ms
+    if _AGE.fullmatch(text):
+        return now_ms - parse_age(text)
+    if _STAMP.fullmatch(text):
+        return int(text[1:])
+    return _iso_ms(text, zone)
+
+
+def parse_age(text: str) -> int:
+    """Milliseconds of `90s`, `1.5h` or `1h30m`."""
+    if not _AGE.fullmatch(text):
+        raise NotATime(f"'{text}' is not a length of time; write it as 90s, 15m, 2h or 7d")
+    parts = _PART.findall(text)
+    return round(sum(float(number) * UNITS_MS[unit] for number, unit in parts))
+
+
+def show_time(time_ms: int) -> str:
+    """ISO in the local zone, to the millisecond."""
+    moment = datetime.fromtimestamp(time_ms / 1000).astimezone()
+    return moment.isoformat(timespec="milliseconds")
+
+
+def _iso_ms(text: str, zone: tzinfo | None) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise NotATime(f"'{text}' is not a time; write it as one of: {EXAMPLES}") from None
+    if moment.tzinfo is None and zone is not None:
+        moment = moment.replace(tzinfo=zone)
+    return round(moment.timestamp() * 1000)
