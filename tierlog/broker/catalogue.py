@@ -50,6 +50,9 @@ class Catalogue:
         self, metastore: MetaStore, directory: LogDirectory, settings: NodeSettings
     ) -> None:
         self.topics = Topics()
+        self._coming: dict[bytes, Topic] = {}
+        """Topics whose first partitions are being opened. Nobody finds them yet: a topic without
+        partitions is not one, and clients that were told of it would divide by zero."""
         self._metastore = metastore
         self._directory = directory
         self._settings = settings
@@ -195,14 +198,10 @@ class Catalogue:
             partition.log.apply(self._log_settings(topic))
 
     def _add_topic(self, key: str, value: TopicState) -> None:
-        self.topics.add(
-            Topic(
-                value.name,
-                bytes.fromhex(key.removeprefix(state.TOPICS)),
-                overrides=value.configs,
-                config=topic_config(value.configs, self._settings),
-            )
-        )
+        topic_id = bytes.fromhex(key.removeprefix(state.TOPICS))
+        config = topic_config(value.configs, self._settings)
+        topic = Topic(value.name, topic_id, overrides=value.configs, config=config)
+        self._coming[topic_id] = topic
 
     def _log_settings(self, topic: Topic) -> LogSettings:
         return log_settings(
@@ -210,23 +209,31 @@ class Catalogue:
         )
 
     async def _open_partitions(self, found: list[tuple[str, PartitionState]]) -> None:
-        """Open side by side, show in order of the index."""
+        """Open side by side, show in order of the index, and new topics when they are whole."""
         wanted = [(*state.parse_partition_key(key), value) for key, value in found]
         wanted.sort(key=lambda one: one[:2])
         wanted = [one for one in wanted if self._is_new(one[0], one[1])]
         logs = await asyncio.gather(*(self._open(one[0], one[1]) for one in wanted))
         for (topic_id, index, value), log in zip(wanted, logs, strict=True):
-            topic = self.topics.by_id[topic_id]
+            topic = self._known(topic_id)
+            assert topic is not None, "only what is new was opened"
             epoch = LeaderEpoch(value.leader_epoch)
             topic.partitions.append(Partition(topic, index, log, leader_epoch=epoch))
+        for topic in self._coming.values():
+            self.topics.add(topic)
+        self._coming.clear()
+
+    def _known(self, topic_id: bytes) -> Topic | None:
+        return self.topics.by_id.get(topic_id) or self._coming.get(topic_id)
 
     def _is_new(self, topic_id: bytes, index: int) -> bool:
-        topic = self.topics.by_id.get(topic_id)
+        topic = self._known(topic_id)
         return topic is not None and index >= len(topic.partitions)
 
     async def _open(self, topic_id: bytes, index: int) -> Log:
         async with self._opening:
-            topic = self.topics.by_id[topic_id]
+            topic = self._known(topic_id)
+            assert topic is not None, "only what is new is opened"
             name, settings = state.log_name(topic_id, index), self._log_settings(topic)
             return await self._surely(lambda: self._directory.open_log(name, settings))
 

@@ -102,9 +102,10 @@ class Controller:
                 *self._new_partitions(topic_id, range(count)),
             ],
         )
+        # Also for the one who comes second: who hears that the topic exists may use it.
+        await self._catalogue.applied(result.revision)
         if not result.succeeded:
             raise TopicExists(wanted.name)
-        await self._catalogue.applied(result.revision)
         return made
 
     def _check_new(self, wanted: NewTopic) -> int:
