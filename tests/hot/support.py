@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tierlog.env import Env, LocalTasks, SystemRng
+from tierlog.env import Env, LocalTasks, PlainSenders, SystemRng
 from tierlog.hot import Appended, Log, LogDirectory, LogSettings
 from tierlog.hot.sync import ManualSyncs
 from tierlog.records.attributes import Codec
@@ -28,7 +28,13 @@ class FixedClock:
 
 
 def env_on(disk: SimDisk, clock: FixedClock | None = None) -> Env:
-    return Env(clock=clock or FixedClock(), rng=SystemRng(), disk=disk, tasks=LocalTasks())
+    return Env(
+        clock=clock or FixedClock(),
+        rng=SystemRng(),
+        disk=disk,
+        tasks=LocalTasks(),
+        senders=PlainSenders(),
+    )
 
 
 def open_log(

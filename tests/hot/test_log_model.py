@@ -20,6 +20,8 @@ LAZY = LogSettings(
     segment_bytes=1500, index_interval_bytes=100, checkpoint_bytes=900, flush_messages=50
 )
 
+HASTY = LogSettings(segment_bytes=1024, index_interval_bytes=50, checkpoint_bytes=400)
+
 
 class LogMachine(RuleBasedStateMachine):
     """`batches` is the model: base offset -> values of everything below the log end."""
@@ -34,7 +36,7 @@ class LogMachine(RuleBasedStateMachine):
         self.disk = SimDisk()
         self.config = config
         self.batches: dict[int, list[bytes]] = {}
-        self.start = self.end = self.durable = start
+        self.start = self.end = self.durable = self.shown = start
         self.serial = 0
         self.leader_epoch = 1
         self.writers: dict[int, int] = {}
@@ -64,8 +66,14 @@ class LogMachine(RuleBasedStateMachine):
     def sync(self) -> None:
         self.syncs.run_all()
         self.durable = self.log.durable_end
-        if self.config is EAGER:
+        if self.config.flush_messages == 1:
             assert self.durable == self.end
+
+    @rule(config=st.sampled_from([EAGER, LAZY, HASTY]))
+    def apply(self, config: LogSettings) -> None:
+        self.shown = self.log.visible_end
+        self.config = config
+        self.log.apply(config)
 
     @rule()
     def roll(self) -> None:
@@ -84,9 +92,9 @@ class LogMachine(RuleBasedStateMachine):
         for base in [one for one in self.batches if one + len(self.batches[one]) > wanted]:
             del self.batches[base], self.writers[base]
         kept = [base + len(values) for base, values in self.batches.items()]
-        self.end = self.durable = max([self.start, *kept])
+        self.end = self.durable = self.shown = max([self.start, *kept])
 
-    @precondition(lambda self: self.config is EAGER or self.durable == self.end)
+    @precondition(lambda self: self.config.flush_messages == 1 or self.durable == self.end)
     @rule(clean=st.booleans())
     def restart(self, clean: bool) -> None:
         """A kill loses no byte that was written, synced or not; a trim may be forgotten."""
@@ -97,7 +105,7 @@ class LogMachine(RuleBasedStateMachine):
         assert not clean or self.log.log_start == self.start
         assert self.log.log_start <= self.start
         self.start = self.log.log_start
-        self.durable = self.end
+        self.durable = self.shown = self.end
         assert self.log.gaps == []
         if clean:
             assert self.log.scanned_bytes == 0
@@ -130,8 +138,8 @@ class LogMachine(RuleBasedStateMachine):
         assert (log.log_start, log.log_end) == (self.start, self.end)
         assert self.durable <= log.durable_end <= log.log_end
         assert log.log_start <= log.visible_end <= log.log_end
-        eager = self.config is EAGER
-        assert log.visible_end == (log.durable_end if eager else log.log_end)
+        eager = self.config.flush_messages == 1
+        assert log.visible_end == (max(log.durable_end, self.shown) if eager else log.log_end)
 
     @invariant()
     def segments_follow_each_other(self) -> None:

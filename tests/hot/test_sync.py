@@ -80,7 +80,7 @@ def tasks() -> Iterator[HeldTasks]:
 
 def log_with(tasks: HeldTasks, disk: SimDisk, settings: LogSettings = SMALL) -> Log:
     env = env_on(disk)
-    env = Env(clock=env.clock, rng=SystemRng(), disk=disk, tasks=tasks)
+    env = Env(clock=env.clock, rng=SystemRng(), disk=disk, tasks=tasks, senders=env.senders)
     return Log(LogDirectory(env, "/data", reserve_bytes=0), "p", settings)
 
 

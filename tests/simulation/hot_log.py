@@ -3,10 +3,12 @@
 Every writer appends to one of a few logs and waits until its record is visible: then it is
 acknowledged. A reader notes what it was shown. Meanwhile the process is killed, the machine loses
 power between callbacks and in the middle of disk operations, syncs fail and drop what they were to
-write, and the disk fills up. A node whose directory broke stops and is started again.
+write, and the disk fills up. A node whose directory broke stops and is started again. Beside them
+short-lived logs are made, written to and deleted.
 
 Checked whenever a node starts, and at the end after one more power cut: every acknowledged record
-and every record that was ever shown is at its offset, and nothing is there that nobody wrote.
+and every record that was ever shown is at its offset, and nothing is there that nobody wrote; a log
+that was made is there until somebody asks for its deletion, and not after that was done.
 """
 
 import asyncio
@@ -39,6 +41,9 @@ class Ledger:
     written: dict[str, dict[int, set[bytes]]] = field(default_factory=lambda: {p: {} for p in LOGS})
     shown: dict[str, dict[int, bytes]] = field(default_factory=lambda: {p: {} for p in LOGS})
     """Acknowledged to a writer or read by a consumer: there for ever."""
+    passing: dict[str, set[bytes]] = field(default_factory=dict)
+    """Short-lived logs that must be there, with a value that was acknowledged if there is one."""
+    deleted: set[str] = field(default_factory=set)
     trimmed_to: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LOGS, 0))
     serial: int = 0
 
@@ -71,11 +76,14 @@ async def hot_log(world: SimWorld) -> int:
 async def serve(env: Env, ledger: Ledger) -> None:
     """One life: open, be checked, serve the writers, close in order if it gets that far."""
     directory = LogDirectory(env, "/data", reserve_bytes=0)
-    logs = {name: Log(directory, name, SETTINGS) for name in LOGS}
+    check_names(directory, ledger)
+    opened = await asyncio.gather(*(directory.open_log(name, SETTINGS) for name in LOGS))
+    logs = dict(zip(LOGS, opened, strict=True))
     for name, log in logs.items():
         check(name, log, ledger)
     await asyncio.gather(
         consume(env, logs, ledger),
+        come_and_go(env, directory, ledger),
         *(write(env, name, logs[name], ledger) for name in LOGS for _ in range(WRITERS_EACH)),
     )
     for log in logs.values():
@@ -115,6 +123,39 @@ async def consume(env: Env, logs: dict[str, Log], ledger: Ledger) -> None:
             log.trim(Offset(trimmed))
         elif chance < 0.2:
             log.roll()
+
+
+async def come_and_go(env: Env, directory: LogDirectory, ledger: Ledger) -> None:
+    """Logs of a short life, left over from an earlier one of the node or new."""
+    for name, values in sorted(ledger.passing.items()):
+        log = await directory.open_log(name, SETTINGS)
+        found = read_around(name, log, log.log_start, ledger)
+        assert values <= set(found.values()), f"{name}: {values} was acknowledged and is gone"
+        await delete(directory, log, name, ledger)
+    for _ in range(WRITES // 5):
+        await asyncio.sleep(env.rng.random() * 0.1)
+        ledger.serial += 1
+        name = f"passing-{ledger.serial}"
+        try:
+            log = await directory.open_log(name, SETTINGS)
+            ledger.passing[name] = set()
+            placed = append_values(log, name.encode())
+            if env.rng.random() < 0.7:
+                await log.wait_visible(Offset(placed.last_offset + 1))
+                ledger.passing[name].add(name.encode())
+        except DiskFull:
+            await asyncio.sleep(0.1)
+            continue
+        if env.rng.random() < 0.7:
+            await delete(directory, log, name, ledger)
+        else:
+            await log.close()
+
+
+async def delete(directory: LogDirectory, log: Log, name: str, ledger: Ledger) -> None:
+    ledger.passing.pop(name, None)  # From now on it may be there or not.
+    await directory.delete_log(log)
+    ledger.deleted.add(name)
 
 
 def show(name: str, offset: int, value: bytes, ledger: Ledger) -> None:
@@ -190,7 +231,8 @@ def read_around(name: str, log: Log, start: Offset, ledger: Ledger) -> dict[int,
         try:
             data = log.read(offset, bytes_max=1000)
         except DamagedOffsets as damage:
-            lost = [at for at in range(damage.start, damage.end) if at in ledger.shown[name]]
+            shown = ledger.shown.get(name, {})
+            lost = [at for at in range(damage.start, damage.end) if at in shown]
             assert not lost, f"{name}: {damage}"  # noqa: PT017  # the damage is the context
             offset = damage.end
             continue
@@ -204,8 +246,18 @@ def read_around(name: str, log: Log, start: Offset, ledger: Ledger) -> dict[int,
     return found
 
 
+def check_names(directory: LogDirectory, ledger: Ledger) -> None:
+    there = set(directory.names())
+    assert there.issuperset(ledger.passing), f"{set(ledger.passing) - there} were made and are gone"
+    assert there.isdisjoint(ledger.deleted), f"{there & ledger.deleted} were deleted and are back"
+
+
 async def check_all(env: Env, ledger: Ledger) -> None:
     directory = LogDirectory(env, "/data", reserve_bytes=0)
+    check_names(directory, ledger)
+    await directory.swept()
+    left = [name for name in env.disk.listdir("/data") if name.endswith(".deleted")]
+    assert not left, f"{left} were not swept"
     for name in LOGS:
         check(name, Log(directory, name, SETTINGS), ledger)
 

@@ -1,26 +1,33 @@
-"""The outside world as ports: clock, randomness, disk, tasks.
+"""The outside world as ports: clock, randomness, disk, tasks, replies.
 
 Core code meets time, chance, files and threads only through an `Env`, so that the same code runs on
 a real machine and in the simulated world of `tierlog.sim`. The network needs no port of its own:
 code asks the running asyncio loop for servers and connections, and the simulated loop answers with
-in-memory ones. Object stores and metastores are ports of their own rooms.
+in-memory ones; only the way of replies out of a connection is a port, `Senders`. Object stores and
+metastores are ports of their own rooms.
 """
 
 from tierlog.env.clock import Clock, SystemClock
+from tierlog.env.direct import DirectSenders
 from tierlog.env.disk import Disk, DiskLock, File, LocalDisk
 from tierlog.env.env import Env, local_env
 from tierlog.env.rng import Rng, SystemRng
+from tierlog.env.senders import PlainSenders, Sender, Senders
 from tierlog.env.tasks import LocalTasks, Tasks
 
 __all__ = [
     "Clock",
+    "DirectSenders",
     "Disk",
     "DiskLock",
     "Env",
     "File",
     "LocalDisk",
     "LocalTasks",
+    "PlainSenders",
     "Rng",
+    "Sender",
+    "Senders",
     "SystemClock",
     "SystemRng",
     "Tasks",

@@ -84,6 +84,10 @@ class Disk(Protocol):
 
     def free_bytes(self, path: str) -> int: ...
 
+    def total_bytes(self, path: str) -> int:
+        """Size of the file system that holds `path`."""
+        ...
+
     def boot_id(self) -> str:
         """Names the life of the page cache: it changes when unsynced writes may have been lost."""
         ...
@@ -212,6 +216,10 @@ class LocalDisk:
     def free_bytes(self, path: str) -> int:
         state = os.statvfs(path)
         return state.f_bavail * state.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        state = os.statvfs(path)
+        return state.f_blocks * state.f_frsize
 
     def boot_id(self) -> str:
         return boot_id()

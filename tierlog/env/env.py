@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from tierlog.env.clock import Clock, SystemClock
+from tierlog.env.direct import DirectSenders
 from tierlog.env.disk import Disk, LocalDisk
 from tierlog.env.rng import Rng, SystemRng
+from tierlog.env.senders import Senders
 from tierlog.env.tasks import LocalTasks, Tasks
 
 
@@ -14,8 +16,15 @@ class Env:
     rng: Rng
     disk: Disk
     tasks: Tasks
+    senders: Senders
 
 
 def local_env() -> Env:
     """This machine."""
-    return Env(clock=SystemClock(), rng=SystemRng(), disk=LocalDisk(), tasks=LocalTasks())
+    return Env(
+        clock=SystemClock(),
+        rng=SystemRng(),
+        disk=LocalDisk(),
+        tasks=LocalTasks(),
+        senders=DirectSenders(),
+    )

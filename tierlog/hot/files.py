@@ -64,6 +64,12 @@ class FilePool:
             file.close()
         self._shrink()
 
+    def close_idle(self) -> bool:
+        """Close what is not pinned, for others who need files. False if there was nothing."""
+        had_any = bool(self._open)
+        self._close_oldest(keep=0)
+        return had_any
+
     def close(self) -> None:
         """Close every file; none is opened again (`LogClosed`)."""
         self._is_closed = True

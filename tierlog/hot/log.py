@@ -6,36 +6,39 @@ methods run on the loop's thread; only `SyncJob.run` blocks on the disk, in a th
 
 What always holds, all ends exclusive:
 - `log_start <= visible_end <= log_end` and `durable_end <= log_end`; none but `truncate` moves an
-  end back. `visible_end` is `durable_end` at `flush.messages=1`, else `log_end`.
+  end back. `visible_end` is `durable_end` at `flush.messages=1` (or what was visible before that
+  was set, until it is durable), else `log_end`.
 - Segments follow each other by base offset. Between two of them there may be a gap, left by a
   recovery; inside one, offsets are contiguous (compacted topics aside).
 - After a write or fsync failed nothing is accepted any more (`LogBroken`).
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tierlog.env import File
 from tierlog.hot.checkpoint import Checkpoint
 from tierlog.hot.cutting import Border, cut_back
-from tierlog.hot.directory import LogDirectory
 from tierlog.hot.errors import LogBroken, LogClosed, LogError, OffsetOutOfRange, ReadFailed
 from tierlog.hot.job import Pending, SyncJob
+from tierlog.hot.opening import Opened
 from tierlog.hot.producers import ProducedBatch
-from tierlog.hot.recovery import Recovery
-from tierlog.hot.salvage import known_damage
 from tierlog.hot.segment import Segment, empty_numbers
 from tierlog.hot.segments import SegmentList
 from tierlog.hot.settings import LogSettings
-from tierlog.hot.smallfile import make_directory
 from tierlog.hot.snapshot import encode_snapshot
 from tierlog.hot.store import refused
 from tierlog.hot.sync import Job, JobUnfinished
 from tierlog.hot.waiters import Waiters, reject, resolve
+from tierlog.hot.watchers import Watcher, Watchers
 from tierlog.records.batch import patch_log_append_time, patch_offset
 from tierlog.records.header import BatchHeader
 from tierlog.types import NO_TIMESTAMP, Bytes, LeaderEpoch, Offset, TimestampMs, WritableBytes
+
+if TYPE_CHECKING:
+    from tierlog.hot.directory import LogDirectory
 
 FIRST_OFFSET = Offset(0)
 
@@ -67,13 +70,16 @@ class Log:
         "_pending",
         "_pool",
         "_refusal",
+        "_shown_end",
         "_shows_at_once",
         "_stamps",
         "_sync_requested",
         "_waiters",
+        "_watchers",
         "durable_end",
         "epochs",
         "gaps",
+        "is_deleted",
         "log_end",
         "log_start",
         "path",
@@ -85,66 +91,59 @@ class Log:
 
     def __init__(
         self,
-        directory: LogDirectory,
+        directory: "LogDirectory",
         name: str,
         settings: LogSettings,
         *,
         start: Offset = FIRST_OFFSET,
+        opened: Opened | None = None,
     ) -> None:
-        """Open the log in `directory`/`name`, or begin one at offset `start`."""
+        """Open the log in `directory`/`name`, or begin one at offset `start`.
+
+        Blocks, unless the partition was `opened` in a thread: `LogDirectory.open_log` does that.
+        """
         self.path = f"{directory.path}/{name}"
-        self.settings = settings
-        self._stamps = settings.log_append_time
-        self._flush_messages = settings.flush_messages
-        self._shows_at_once = settings.flush_messages != 1
-        self._checkpoint_bytes = settings.checkpoint_bytes
+        self._adopt(settings)
         self._directory = directory
         self._disk = directory.disk
         self._pool = directory.pool
         self._boot = directory.disk.boot_id()
         self._waiters = Waiters()
+        self._watchers = Watchers()
         self._jobs: list[Pending] = []
         self._refusal: str | None = None
         self._closing = False
         self._closed_clean = False
         self._ended = False
+        self.is_deleted = False
         if directory.broken is not None:
             raise directory.broken
         directory.attach(self)
         try:
-            make_directory(self._disk, self.path)
-            self._open(start)
-        except BaseException as fault:
+            self._begin(opened or directory.open_now(self.path, settings, start=start))
+        except BaseException:
             directory.detach(self)
-            if isinstance(fault, OSError) and (known := refused(fault)) is not fault:
-                raise known from fault
             raise
 
-    def _open(self, start: Offset) -> None:
-        """Recover what is on the disk and begin from there."""
+    def _begin(self, opened: Opened) -> None:
+        """Go on from what was found on the disk."""
         directory = self._directory
-        recovered = Recovery(
-            disk=self._disk,
-            directory=self.path,
-            pool=directory.pool,
-            settings=self.settings,
-            start=start,
-            now_ms=directory.env.clock.now_ms(),
-        ).run()
+        recovered = opened.recovered
         self.scanned_bytes = recovered.scanned_bytes
         self.gaps = recovered.gaps
         self.log_start = recovered.log_start
         self.epochs = recovered.epochs
         self.producers = recovered.producers
-        self.segments = SegmentList(self.path, known_damage(self._disk, self.path))
+        self.segments = SegmentList(self.path, opened.damage)
         for segment in recovered.segments:
+            segment.move_to(self._pool)
             trusted = recovered.trusted_from.get(segment.base_offset, segment.size)
             self.segments.add(segment, trusted_from=trusted)
         self._active = recovered.segments[-1]
         self._active.activate(space=directory)
         if self._active.size and self._active.first_append_ms < 0:
             self._active.first_append_ms = directory.env.clock.now_ms()
-        self.log_end = self.durable_end = self._active.next_offset
+        self.log_end = self.durable_end = self._shown_end = self._active.next_offset
         self._pending = Pending()
         self._bytes_since_checkpoint = 0
         self._messages_since_sync = 0
@@ -153,7 +152,40 @@ class Log:
     @property
     def visible_end(self) -> Offset:
         """What consumers may see of this replica."""
-        return self.log_end if self._shows_at_once else self.durable_end
+        if self._shows_at_once:
+            return self.log_end
+        return max(self._shown_end, self.durable_end)
+
+    # Settings
+
+    def _adopt(self, settings: LogSettings) -> None:
+        self.settings = settings
+        self._stamps = settings.log_append_time
+        self._flush_messages = settings.flush_messages
+        self._shows_at_once = settings.flush_messages != 1
+        self._checkpoint_bytes = settings.checkpoint_bytes
+
+    def apply(self, settings: LogSettings) -> None:
+        """Go on with other settings: sizes and times from the next append or roll on.
+
+        What is visible stays visible: at `flush.messages=1` from now on, new records are shown
+        once they are durable. Offsets that once had gaps have them for ever: `contiguous` may be
+        given up, not taken back.
+        """
+        self._require_open()
+        self._shown_end = self.visible_end
+        contiguous = self.settings.contiguous and settings.contiguous
+        self._adopt(replace(settings, contiguous=contiguous))
+        self._active.apply(self.settings)
+        if self.visible_end > self._shown_end:
+            self._show()
+        if not self._sync_requested and self._messages_since_sync >= self._flush_messages:
+            self._request_sync()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches on the disk; indexes and reserved blocks do not count."""
+        return sum(segment.size for segment in self.segments)
 
     # Appending
 
@@ -186,8 +218,8 @@ class Log:
         except OSError as fault:
             raise self._directory.syncs.latch(fault) from fault
         self.log_end = Offset(last_offset + 1)
-        if self._shows_at_once and self._waiters.waiting:
-            self._waiters.wake(self.log_end)
+        if self._shows_at_once and (self._waiters.waiting or self._watchers.watching):
+            self._show()
         if leader_epoch > self.epochs.latest:
             self.epochs.note(leader_epoch, base_offset)
         if has_producer:
@@ -258,7 +290,7 @@ class Log:
         if not self.log_start <= offset <= self.log_end:
             raise OffsetOutOfRange(offset, log_start=self.log_start, log_end=self.log_end)
         if end is None:
-            end = self.durable_end if self._flush_messages == 1 else self.log_end
+            end = self.log_end if self._shows_at_once else self.visible_end
         try:
             return self.segments.read(offset, bytes_max=bytes_max, end=end)
         except OSError as fault:
@@ -284,7 +316,19 @@ class Log:
         known = refused(fault)
         return ReadFailed(fault.filename or self.path, fault) if known is fault else known
 
-    # Durability
+    # Waiting
+
+    def watch(self, callback: Watcher) -> None:
+        """Call back on the loop whenever more is visible, or the log failed, closed or was cut."""
+        self._watchers.add(callback)
+
+    def unwatch(self, callback: Watcher) -> None:
+        self._watchers.remove(callback)
+
+    def _show(self) -> None:
+        """The visible end moved up."""
+        self._waiters.wake(self.visible_end)
+        self._watchers.notify()
 
     def wait_visible(self, end: Offset) -> asyncio.Future[None]:
         """Done once everything below `end` is visible; fails with the log.
@@ -299,6 +343,8 @@ class Log:
         else:
             self._waiters.add(end, future)
         return future
+
+    # Durability
 
     def settle(self) -> asyncio.Future[None]:
         """Done once everything that is pending now is on the disk, trims included.
@@ -396,8 +442,9 @@ class Log:
     def _note_durable(self, end: Offset) -> None:
         if self._active.next_offset == end:
             self._active.release()  # Nothing came after the job was captured.
-        self.durable_end = max(self.durable_end, end)
-        self._waiters.wake(self.durable_end)
+        if end > self.durable_end:
+            self.durable_end = end
+            self._show()
 
     # Shortening
 
@@ -415,6 +462,7 @@ class Log:
         self._pending.checkpoint_due = True
         self._request_sync()
         self._drop_below_start()
+        self._watchers.notify()
 
     def _drop_below_start(self) -> None:
         unsynced = {one.base_offset for work in self._jobs for one, _, _ in work.sealed}
@@ -435,16 +483,18 @@ class Log:
         ends somewhere between the old and the new end, and the follower truncates again.
         """
         self._require_open()
-        assert self._directory.syncs.is_idle(self), "settle before truncating"
+        directory = self._directory
+        assert directory.syncs.is_idle(self), "settle before truncating"
         if not self.log_start <= end <= self.log_end:
             raise OffsetOutOfRange(end, log_start=self.log_start, log_end=self.log_end)
         border = Border(*self.segments.place_of(end))
         checkpoint = replace(self._checkpoint(clean=False), durable_end=self.durable_end)
         try:
             cut_back(self._disk, self._pool, self.path, self.segments, border, checkpoint)
-            self._open(border.offset)
+            self._begin(directory.open_now(self.path, self.settings, start=border.offset))
         except OSError as fault:
-            raise self._directory.syncs.latch(fault) from fault
+            raise directory.syncs.latch(fault) from fault
+        self._watchers.notify()
 
     # Ending
 
@@ -455,6 +505,7 @@ class Log:
         for work in [*self._jobs, self._pending]:
             for future in work.settlers:
                 reject(future, self._refused())
+        self._watchers.notify()
 
     async def close(self) -> None:
         """Sync, write a clean checkpoint, let go of the files. Nothing more the second time.
@@ -472,6 +523,25 @@ class Log:
         finally:
             if directory.broken is not None:
                 self._end()
+        self._end()
+
+    async def abandon(self) -> None:
+        """Let go of the files without a last sync, once the job under way has ended.
+
+        For a log that is about to be deleted: everything is refused from now on.
+        """
+        if self._refusal is None:
+            self._refusal = "the log is deleted"
+        syncs = self._directory.syncs
+        syncs.forget(self)
+        while self._jobs and syncs.broken is None:
+            ended = asyncio.get_running_loop().create_future()
+            self._jobs[-1].settlers.append(ended)
+            with suppress(LogError):
+                await ended
+            syncs.forget(self)
+        for future in self._pending.settlers:
+            reject(future, self._refused())
         self._end()
 
     def _is_clean(self) -> bool:
@@ -513,6 +583,7 @@ class Log:
             return
         self._ended = True
         self._waiters.fail(self._refused())
+        self._watchers.notify()
         self._directory.detach(self)
         if self._directory.broken is None:
             for segment in self.segments:

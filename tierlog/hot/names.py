@@ -12,6 +12,7 @@ TORN = "torn"
 DAMAGED = "damaged"
 CHECKPOINT = "partition.checkpoint"
 END_MARK = "durable.end"
+DELETED = ".deleted"
 
 
 def segment_name(base_offset: Offset, suffix: str) -> str:
@@ -54,3 +55,17 @@ def is_leftover(name: str) -> bool:
         or parse_offset(stem, LOG) is not None
         or any(parse_aside(stem, kind) is not None for kind in (TORN, DAMAGED))
     )
+
+
+def is_partition(name: str) -> bool:
+    """Whether a log directory takes this for the name of a partition: `{topic uuid}-{index}` is."""
+    return bool(name) and "." not in name and "/" not in name
+
+
+def deleted_name(path: str, token: bytes) -> str:
+    """What a partition's directory is called once it is deleted. The token: it may come again."""
+    return f"{path}.{token.hex()}{DELETED}"
+
+
+def is_deleted(name: str) -> bool:
+    return name.endswith(DELETED)

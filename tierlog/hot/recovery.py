@@ -89,6 +89,7 @@ class Recovery:
     """Where a new log begins."""
     now_ms: int
     boot: str = ""
+    is_new: bool = False
     checkpoint: Checkpoint | None = None
     mark: EndMark | None = None
     durable_end: Offset | None = None
@@ -107,6 +108,9 @@ class Recovery:
         self.mark = load_end(self.disk, self.directory)
         self.durable_end = self._durable_end()
         bases = self._tidy()
+        if self.is_new:
+            self._begin()
+            return self._recovered()
         self.log_start = self._log_start(bases)
         scan_bases = self._believe(bases)
         if scan_bases is not None or not self.segments:
@@ -115,6 +119,9 @@ class Recovery:
         else:
             self._load_producers(self.segments[-1].next_offset)
             self._sign()
+        return self._recovered()
+
+    def _recovered(self) -> Recovered:
         return Recovered(
             segments=self.segments,
             trusted_from=self.trusted_from,
@@ -156,9 +163,10 @@ class Recovery:
     def _tidy(self) -> list[Offset]:
         """Remove leftovers that mean nothing; return the base offsets of the segments."""
         found = self.disk.listdir(self.directory)
-        for name in found:
-            if names.is_leftover(name):
-                self.disk.unlink(f"{self.directory}/{name}")
+        leftovers = [name for name in found if names.is_leftover(name)]
+        for name in leftovers:
+            self.disk.unlink(f"{self.directory}/{name}")
+        self.is_new = len(leftovers) == len(found)
         offsets = (names.parse_offset(name, names.LOG) for name in found)
         return [offset for offset in offsets if offset is not None]
 
@@ -341,11 +349,14 @@ class Recovery:
             known.append(self.durable_end)
         log_end = max(known)
         if not self.segments or log_end > end:
-            segment = self._segment(empty_numbers(log_end))
-            self.pool.pin(segment.path, create=True)
-            self.pool.unpin(segment.path)
-            self.segments.append(segment)
-            self.trusted_from[log_end] = Position(0)
+            self._add_segment(log_end)
+
+    def _add_segment(self, base_offset: Offset) -> None:
+        segment = self._segment(empty_numbers(base_offset))
+        self.pool.pin(segment.path, create=True)
+        self.pool.unpin(segment.path)
+        self.segments.append(segment)
+        self.trusted_from[base_offset] = Position(0)
 
     def _name_holes(self) -> None:
         """Ranges between segments that nobody has accounted for yet get a name, and a file."""
@@ -406,6 +417,18 @@ class Recovery:
         smallfile.write_all(self.disk, snapshot, encode_snapshot(self.producers))
         self.disk.sync_dir(self.directory)
         store_end(self.disk, self.directory, log_end)  # Not before the names are durable too.
+        self._vouch()
+
+    def _begin(self) -> None:
+        """A new log: two syncs, not eight. Its segment is empty, so there is nothing to index, and
+        the sync of the directory that ends the checkpoint makes all names durable together."""
+        self.log_start = self.start
+        self._add_segment(self.start)
+        store_end(self.disk, self.directory, self.start)
+        self._vouch()
+
+    def _vouch(self) -> None:
+        log_end = self.segments[-1].next_offset
         checkpoint = Checkpoint(
             boot=self.boot,
             clean=False,

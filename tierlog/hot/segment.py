@@ -100,6 +100,10 @@ class Segment:
     def contiguous(self) -> bool:
         return self._settings.contiguous
 
+    def move_to(self, pool: FilePool) -> None:
+        """Recovery used files of its own: from now on they are opened where the log's are."""
+        self._pool = pool
+
     def file(self) -> File:
         """The `.log` file, for use before the next call to the pool."""
         return self._pool.get(self.path)
@@ -115,6 +119,13 @@ class Segment:
             )
         self.indexes()
         self._store = store
+
+    def apply(self, settings: LogSettings) -> None:
+        """Other settings; the interval of the index counts from the next segment on."""
+        self._settings = settings
+        self._size_max = settings.segment_bytes
+        if self._store is not None:
+            self._store.size_max = settings.segment_bytes
 
     @property
     def unsynced(self) -> File | None:
@@ -190,6 +201,10 @@ class Segment:
         return self._indexes
 
     def _loaded(self) -> SegmentIndexes | None:
+        if self.size == 0:  # A new one has no files yet.
+            return SegmentIndexes(
+                self.base_offset, interval_bytes=self._settings.index_interval_bytes
+            )
         try:
             return load_indexes(
                 self._disk,

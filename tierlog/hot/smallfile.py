@@ -56,3 +56,11 @@ def make_directory(disk: Disk, path: str) -> None:
         return
     with suppress(PermissionError):  # Not ours to read, so not ours: somebody else made it.
         disk.sync_dir(parent)
+
+
+def remove_directory(disk: Disk, path: str) -> None:
+    """Unlink the files of a directory, then itself. Not synced; gone already is fine."""
+    with suppress(FileNotFoundError):
+        for name in disk.listdir(path):
+            disk.unlink(f"{path}/{name}")
+        disk.rmdir(path)

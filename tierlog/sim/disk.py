@@ -189,6 +189,9 @@ class SimDisk(DiskFaults):
         find(self.root, path)
         return max(0, self.capacity - self.used)
 
+    def total_bytes(self, path: str) -> int:
+        return self.capacity
+
     def boot_id(self) -> str:
         self.alive()
         return f"00000000-0000-4000-8000-{self.boots:012d}"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeAlias, TypeVar
 
-from tierlog.env import Env
+from tierlog.env import Env, PlainSenders
 from tierlog.sim.disk import PowerCut, SimDisk
 from tierlog.sim.life import Life, context_of, current_life, life_of
 from tierlog.sim.loop import SimLoop, SimTask
@@ -81,6 +81,7 @@ class SimWorld:
             rng=SimRng(self.rng(f"{name}.{life.number}")),
             disk=host.disk,
             tasks=SimTasks(self.loop, life),
+            senders=PlainSenders(),
         )
 
     def start(self, name: str, work: Coroutine[Any, Any, T], *, what: str) -> asyncio.Future[T]:

@@ -1,0 +1,236 @@
+"""Makes what the metastore says true on this node: opens, configures and removes partitions.
+
+One follower of the metastore: at the start it reads everything and takes a new leader epoch for
+every partition that it leads; then it applies one transaction after the other. Whoever changed
+something waits with `applied` until this node acts on it.
+
+Only a topic that stands as deleted in the metastore loses its logs. A directory nobody knows is
+left alone and named in the log: a lost metastore must not take the data along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from tierlog.broker import state
+from tierlog.broker.partition import Partition, log_settings
+from tierlog.broker.state import DeletedState, PartitionState, TopicState
+from tierlog.broker.topics import Topic, Topics
+from tierlog.config import topic_config
+from tierlog.metastore import Compare, Delete, Put
+from tierlog.types import LeaderEpoch
+
+if TYPE_CHECKING:
+    from tierlog.config import NodeSettings
+    from tierlog.hot import Log, LogDirectory, LogSettings
+    from tierlog.metastore import Entry, Event, MetaStore
+
+logger = logging.getLogger(__name__)
+
+OPENING_MAX = 8
+"""Logs opened side by side: enough to keep a disk busy with their fsyncs."""
+
+CLAIM_MAX = 1000
+"""Partitions claimed in one transaction."""
+
+
+class Catalogue:
+    def __init__(
+        self, metastore: MetaStore, directory: LogDirectory, settings: NodeSettings
+    ) -> None:
+        self.topics = Topics()
+        self._metastore = metastore
+        self._directory = directory
+        self._settings = settings
+        self._revision = 0
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._opening = asyncio.Semaphore(OPENING_MAX)
+        self._fault: BaseException | None = None
+
+    # Starting
+
+    async def load(self) -> None:
+        """Open everything that this node holds."""
+        await self._claim_epochs()
+        topics, revision = await self._metastore.list(state.TOPICS)
+        partitions, _ = await self._metastore.list(state.PARTITIONS)
+        for entry in topics:
+            self._add_topic(entry.key, TopicState.from_bytes(entry.value))
+        await self._open_partitions(
+            [(entry.key, PartitionState.from_bytes(entry.value)) for entry in partitions]
+        )
+        self._revision = revision
+        await self._finish_deletions()
+        self._name_strays()
+
+    async def _claim_epochs(self) -> None:
+        """Every start takes the next leader epoch, so that an older life can be told from it."""
+        entries, _ = await self._metastore.list(state.PARTITIONS)
+        for first in range(0, len(entries), CLAIM_MAX):
+            some = entries[first : first + CLAIM_MAX]
+            result = await self._metastore.txn(
+                [Compare(entry.key, entry.revision) for entry in some],
+                [Put(entry.key, self._claimed(entry)) for entry in some],
+            )
+            if not result.succeeded:
+                raise RuntimeError("another node changed this node's partitions while it started")
+
+    def _claimed(self, entry: Entry) -> bytes:
+        known = PartitionState.from_bytes(entry.value)
+        return PartitionState(
+            replicas=known.replicas,
+            isr=known.isr,
+            leader=self._settings.node_id,
+            leader_epoch=known.leader_epoch + 1,
+        ).to_bytes()
+
+    async def _finish_deletions(self) -> None:
+        """A crash may have come between the deletion of a topic and that of its logs."""
+        deleted, _ = await self._metastore.list(state.DELETED)
+        for entry in deleted:
+            known = DeletedState.from_bytes(entry.value)
+            topic_id = bytes.fromhex(entry.key.removeprefix(state.DELETED))
+            present = set(self._directory.names())
+            for index in range(known.partitions):
+                if (name := state.log_name(topic_id, index)) in present:
+                    log = await self._directory.open_log(name, self._default_log_settings())
+                    await self._directory.delete_log(log)
+            await self._metastore.txn([], [Delete(entry.key)])
+
+    def _default_log_settings(self) -> LogSettings:
+        return log_settings(
+            topic_config({}, self._settings),
+            producer_expiration_ms=self._settings.producer_id_expiration_ms,
+        )
+
+    def _name_strays(self) -> None:
+        known = {
+            state.log_name(topic.id, partition.index)
+            for topic in self.topics
+            for partition in topic.partitions
+        }
+        for name in self._directory.names():
+            if name not in known:
+                logger.warning(
+                    "%s/%s belongs to no topic that this node knows; it is left alone: remove it "
+                    "by hand once you are sure that nobody misses it",
+                    self._directory.path,
+                    name,
+                )
+
+    # Following
+
+    async def follow(self) -> None:
+        """Apply what changes, for ever."""
+        try:
+            async for events in self._metastore.watch("/", after=self._revision):
+                await self._apply(events)
+                self._revision = events[-1].revision
+                self._wake()
+        except BaseException as fault:
+            self._fault = fault
+            self._wake()
+            raise
+
+    async def applied(self, revision: int) -> None:
+        """Returns once this node acts on everything up to `revision`."""
+        if self._fault is not None:
+            raise self._fault
+        if revision > self._revision:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((revision, future))
+            await future
+
+    def _wake(self) -> None:
+        still: list[tuple[int, asyncio.Future[None]]] = []
+        for revision, future in self._waiting:
+            if future.done():
+                continue
+            if self._fault is not None:
+                future.set_exception(self._fault)
+            elif revision <= self._revision:
+                future.set_result(None)
+            else:
+                still.append((revision, future))
+        self._waiting = still
+
+    async def _apply(self, events: list[Event]) -> None:
+        """One transaction. Topics come before their partitions, removals last."""
+        partitions: list[tuple[str, PartitionState]] = []
+        removed: list[Topic] = []
+        for event in events:
+            if event.key.startswith(state.TOPICS):
+                if event.value is None:
+                    topic_id = bytes.fromhex(event.key.removeprefix(state.TOPICS))
+                    if (topic := self.topics.by_id.get(topic_id)) is not None:
+                        removed.append(topic)
+                else:
+                    self._put_topic(event.key, TopicState.from_bytes(event.value))
+            elif event.key.startswith(state.PARTITIONS) and event.value is not None:
+                partitions.append((event.key, PartitionState.from_bytes(event.value)))
+        await self._open_partitions(partitions)
+        for topic in removed:
+            await self._remove(topic)
+
+    def _put_topic(self, key: str, value: TopicState) -> None:
+        topic = self.topics.by_id.get(bytes.fromhex(key.removeprefix(state.TOPICS)))
+        if topic is None:
+            self._add_topic(key, value)
+            return
+        topic.configure(value.configs, topic_config(value.configs, self._settings))
+        for partition in topic.partitions:
+            partition.log.apply(self._log_settings(topic))
+
+    def _add_topic(self, key: str, value: TopicState) -> None:
+        self.topics.add(
+            Topic(
+                value.name,
+                bytes.fromhex(key.removeprefix(state.TOPICS)),
+                overrides=value.configs,
+                config=topic_config(value.configs, self._settings),
+            )
+        )
+
+    def _log_settings(self, topic: Topic) -> LogSettings:
+        return log_settings(
+            topic.config, producer_expiration_ms=self._settings.producer_id_expiration_ms
+        )
+
+    async def _open_partitions(self, found: list[tuple[str, PartitionState]]) -> None:
+        """Open side by side, show in order of the index."""
+        wanted = [(*state.parse_partition_key(key), value) for key, value in found]
+        wanted.sort(key=lambda one: one[:2])
+        wanted = [one for one in wanted if self._is_new(one[0], one[1])]
+        logs = await asyncio.gather(*(self._open(one[0], one[1]) for one in wanted))
+        for (topic_id, index, value), log in zip(wanted, logs, strict=True):
+            topic = self.topics.by_id[topic_id]
+            epoch = LeaderEpoch(value.leader_epoch)
+            topic.partitions.append(Partition(topic, index, log, leader_epoch=epoch))
+
+    def _is_new(self, topic_id: bytes, index: int) -> bool:
+        topic = self.topics.by_id.get(topic_id)
+        return topic is not None and index >= len(topic.partitions)
+
+    async def _open(self, topic_id: bytes, index: int) -> Log:
+        async with self._opening:
+            topic = self.topics.by_id[topic_id]
+            return await self._directory.open_log(
+                state.log_name(topic_id, index), self._log_settings(topic)
+            )
+
+    async def _remove(self, topic: Topic) -> None:
+        """From now on nobody finds it; its files go, then the note that they must."""
+        self.topics.remove(topic)
+        for partition in topic.partitions:
+            await self._directory.delete_log(partition.log)
+        await self._metastore.txn([], [Delete(state.deleted_key(topic.id))])
+
+    # Ending
+
+    async def close(self) -> None:
+        """Close every log cleanly."""
+        for topic in self.topics:
+            for partition in topic.partitions:
+                await partition.log.close()

@@ -1,0 +1,80 @@
+"""The one table from error type to Kafka error code.
+
+The most special type decides. An error that is not in the table is a fault of ours: it is logged
+where it is caught and leaves as UNKNOWN_SERVER_ERROR.
+"""
+
+import logging
+from typing import Final
+
+from tierlog.broker import errors as broker
+from tierlog.config import InvalidConfig
+from tierlog.hot import errors as hot
+from tierlog.metastore import errors as metastore
+from tierlog.records import errors as records
+from tierlog.wire.error_codes import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+CODES: Final[dict[type[BaseException], ErrorCode]] = {
+    # Names and numbers of things
+    broker.UnknownTopic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    broker.UnknownPartition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    broker.UnknownTopicId: ErrorCode.UNKNOWN_TOPIC_ID,
+    broker.TopicExists: ErrorCode.TOPIC_ALREADY_EXISTS,
+    broker.InvalidTopicName: ErrorCode.INVALID_TOPIC_EXCEPTION,
+    broker.InvalidPartitions: ErrorCode.INVALID_PARTITIONS,
+    broker.InvalidReplicationFactor: ErrorCode.INVALID_REPLICATION_FACTOR,
+    broker.InvalidAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    broker.InvalidRequest: ErrorCode.INVALID_REQUEST,
+    broker.TopicDeletionDisabled: ErrorCode.TOPIC_DELETION_DISABLED,
+    broker.PolicyViolation: ErrorCode.POLICY_VIOLATION,
+    InvalidConfig: ErrorCode.INVALID_CONFIG,
+    # Leadership
+    broker.FencedLeaderEpoch: ErrorCode.FENCED_LEADER_EPOCH,
+    broker.UnknownLeaderEpoch: ErrorCode.UNKNOWN_LEADER_EPOCH,
+    broker.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    broker.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
+    # Producing
+    broker.InvalidAcks: ErrorCode.INVALID_REQUIRED_ACKS,
+    broker.OutOfSpace: ErrorCode.KAFKA_STORAGE_ERROR,
+    broker.TransactionsNotServed: ErrorCode.INVALID_TXN_STATE,
+    broker.CodecNotAllowed: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    broker.RecordsRefused: ErrorCode.INVALID_RECORD,
+    broker.RequestTimedOut: ErrorCode.REQUEST_TIMED_OUT,
+    records.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
+    records.InvalidRecord: ErrorCode.INVALID_RECORD,
+    records.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
+    records.BatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    hot.SequenceOutOfOrder: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    hot.ProducerFenced: ErrorCode.INVALID_PRODUCER_EPOCH,
+    # The disk. Retriable all of them: the records are safe where they are, a restart or more room
+    # brings them back, and a client that gave up would lose what it holds.
+    hot.LogBroken: ErrorCode.KAFKA_STORAGE_ERROR,
+    hot.DiskFull: ErrorCode.KAFKA_STORAGE_ERROR,
+    hot.TooManyFiles: ErrorCode.KAFKA_STORAGE_ERROR,
+    hot.ReadFailed: ErrorCode.KAFKA_STORAGE_ERROR,
+    hot.DamagedOffsets: ErrorCode.KAFKA_STORAGE_ERROR,
+    hot.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
+    # A log closes when its topic is deleted or the node stops; either way: ask again elsewhere.
+    hot.LogClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    # The metastore. Retriable all but the last; admin clients ask again by themselves after
+    # NOT_CONTROLLER, which promises that nothing has changed. Where something may have changed,
+    # people must look first: REQUEST_TIMED_OUT says so.
+    broker.Contended: ErrorCode.NOT_CONTROLLER,
+    metastore.MetaStoreError: ErrorCode.NOT_CONTROLLER,
+    metastore.MetaStoreFull: ErrorCode.KAFKA_STORAGE_ERROR,
+    metastore.MetaStoreBroken: ErrorCode.KAFKA_STORAGE_ERROR,
+    metastore.MetaStoreDamaged: ErrorCode.KAFKA_STORAGE_ERROR,
+    metastore.TxnUncertain: ErrorCode.REQUEST_TIMED_OUT,
+    metastore.InvalidTxn: ErrorCode.INVALID_REQUEST,
+}
+
+
+def code_of(error: BaseException) -> ErrorCode:
+    """The code that tells a client of this error."""
+    for kind in type(error).__mro__:
+        if (code := CODES.get(kind)) is not None:
+            return code
+    logger.error("an error without a code reached a client", exc_info=error)
+    return ErrorCode.UNKNOWN_SERVER_ERROR

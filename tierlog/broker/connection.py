@@ -1,0 +1,357 @@
+"""One client connection: frames in, ordered replies out.
+
+All complete frames of one wakeup are handled before one send goes out. Replies leave in the order
+of the requests, whatever finishes first. While a budget is used up or the peer does not read, no
+further frame is taken: reading stops, and what was already received waits in its buffer.
+
+Bad input ends its own connection and nothing else. When the peer goes away, whatever it still
+waits for is cancelled.
+
+Always holds: `_charged` is this connection's share of the node's budget, and goes back in full.
+"""
+
+from __future__ import annotations
+
+import logging
+from struct import Struct
+from typing import TYPE_CHECKING, Final, cast
+
+from tierlog.broker.receiver import Receiver, size_at
+from tierlog.broker.replies import Replies
+from tierlog.broker.request import CloseConnection, MayBlock, Parts, Peer
+from tierlog.wire.api_keys import ApiKey
+from tierlog.wire.errors import BadFrame, WireError
+from tierlog.wire.framing import SIZE_BYTES, frame_size
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from tierlog.broker.listener import Listener
+    from tierlog.env import Sender
+
+log = logging.getLogger(__name__)
+
+FLUSH_BYTES: Final = 48 * 1024
+"""Replies of one wakeup leave together up to about here: below what a sender takes inline."""
+
+_key_at = Struct(">h").unpack_from
+_HEAD_BYTES: Final = SIZE_BYTES + 2
+
+
+class Connection(Receiver):
+    """See the module. A `Listener` makes them."""
+
+    peer: Peer
+    _transport: asyncio.Transport
+    _sender: Sender
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__(listener.buffers)
+        self._listener = listener
+        self._traffic = listener.traffic
+        self._handle = listener.service.handle
+        self._budget = listener.budget
+        self._limits = listener.limits
+        self._size_max = listener.limits.frame_bytes_max(is_produce=False)
+        self._replies = Replies(self._on_answered)
+        self._charged = 0
+        self._is_open = False
+        self._is_ending = False
+        self._is_paused = False
+        self.has_greeted = False
+        """A whole request has come."""
+        self.is_touched = True
+        """Bytes have moved since the listener last looked."""
+        self.quiet_since_s = self.opened_s = listener.now_s()
+
+    # What the transport tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = self._listener.admit(self, self._transport)
+        if peer is None:
+            self._is_ending = True
+            self._transport.abort()
+            return
+        self.peer = peer
+        self._sender = self._listener.senders.attach(
+            self._transport, on_drained=self._on_drained, on_lost=self._on_send_failed
+        )
+        self._is_open = True
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._is_ending:
+            return
+        self._traffic.bytes_in += nbytes
+        self.is_touched = True
+        self._end += nbytes
+        own = self._own
+        self._take_frames(self._buffers.scratch if own is None else own, must=False)
+
+    def eof_received(self) -> bool:
+        """The peer sends no more. It may have closed altogether, so nothing is worth waiting for;
+        what is ready still leaves."""
+        self._replies.cancel()
+        self.end()
+        return True  # The sender closes the transport.
+
+    def resume_writing(self) -> None:
+        """Plain senders write through the transport, which tells here that its buffer is empty."""
+        if self._is_open:
+            self._on_drained()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._is_open:
+            return
+        self._is_open, self._is_ending = False, True
+        self._sender.abort()
+        self._replies.cancel()
+        self._drop_buffer()
+        self._budget.leave(self._go_on)
+        self._budget.change(-self._charged)
+        self._listener.forget(self)
+
+    # What the listener asks
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the peer owes us something: the rest of a frame, or reading its last replies."""
+        return (self.is_mid_frame and not self.is_waiting) or (
+            self._is_ending and not self._replies
+        )
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is our turn: a request is not answered, or reading is paused."""
+        return bool(self._replies) or self._is_paused
+
+    def end(self) -> None:
+        """Take no further request; close once those under way are answered."""
+        if not self._is_ending:
+            self._is_ending = True
+            if not self._transport.is_closing():
+                self._transport.pause_reading()
+            self._close_if_done()
+
+    def abort(self) -> None:
+        self._is_ending = True
+        self._sender.abort()
+
+    def rest(self) -> None:
+        """Nothing has moved for a while: let go of a large buffer."""
+        if self._own is not None and not self.is_mid_frame:
+            self._give_back()
+            self._settle()
+
+    # Frames
+
+    def _take_frames(self, view: memoryview, *, must: bool) -> None:
+        """Handle complete frames as far as the budgets allow, and keep the rest. With `must` one
+        is handled in any case."""
+        start, end = self._start, self._end
+        if must or not self._is_over_budget():
+            start = self._handle_frames(view, start, end)
+            if self._is_ending:
+                self._close_if_done()
+                return
+        if start == end and self._own is None:
+            self._start = self._end = 0
+        else:
+            self._keep(view, start, end)
+            if self._must_grow and (must or not self._budget.is_full):
+                self._grow()
+        if self._charged or self._replies or self._own or self._end or self._sender.queued_bytes:
+            self._settle()
+            if self._must_pause():
+                self._pause()
+
+    def _handle_frames(self, view: memoryview, start: int, end: int) -> int:
+        """Returns where the first frame begins that was not handled."""
+        handle, peer, replies, size_max = self._handle, self.peer, self._replies, self._size_max
+        out: Parts = []
+        out_bytes = count = 0
+        while end - start >= SIZE_BYTES:
+            (size,) = size_at(view, start)
+            if not 0 < size <= size_max and not self._may_have(view, start, end):
+                break
+            stop = start + SIZE_BYTES + size
+            if stop > end:
+                break
+            count += 1
+            try:
+                answer = handle(view[start + SIZE_BYTES : stop], peer)
+            except Exception as error:  # noqa: BLE001  ends this connection, not the loop
+                self._refuse(error)
+                break
+            start = stop
+            if answer is None:
+                continue
+            if type(answer) is list and not replies:
+                out += answer
+                out_bytes += sum(map(len, answer))
+                if out_bytes < FLUSH_BYTES:
+                    continue
+                self._send(out)
+                out, out_bytes = [], 0
+            else:
+                replies.add(answer, request_bytes=size)
+                if isinstance(answer, MayBlock):
+                    self._send(out)
+                    out, out_bytes = [], 0
+                    self._send_ready()
+            if self._is_over_budget():
+                break
+        if count:
+            self.has_greeted = True
+            self._traffic.requests += count
+        self._send(out)
+        return start
+
+    def _may_have(self, view: memoryview, start: int, end: int) -> bool:
+        """Whether a frame of unusual size may come; if not, the connection ends. Which limit holds
+        is known once the api key is there."""
+        prefix = view[start : start + SIZE_BYTES]
+        bytes_max = self._limits.produce_bytes_max
+        try:
+            frame_size(prefix, bytes_max=bytes_max)
+            if end - start < _HEAD_BYTES:
+                return False
+            if _key_at(view, start + SIZE_BYTES)[0] != ApiKey.PRODUCE:
+                frame_size(prefix, bytes_max=self._size_max)
+        except BadFrame as error:
+            self._refuse(error)
+            return False
+        return True
+
+    # Replies
+
+    def _send(self, parts: Parts) -> None:
+        if not parts:
+            return
+        self._traffic.bytes_out += sum(map(len, parts))
+        self._sender.send(parts, may_block=isinstance(parts, MayBlock))
+
+    def _send_ready(self) -> None:
+        """Send every reply whose turn it is, as few sends as their kinds allow."""
+        out: Parts = []
+        try:
+            for parts in self._replies.ready():
+                if isinstance(parts, MayBlock):
+                    self._send(out)
+                    self._send(parts)
+                    out = []
+                else:
+                    out += parts
+        except Exception as error:  # noqa: BLE001  a handler's; ends this connection only
+            self._send(out)
+            self._replies.cancel()
+            self._refuse(error)
+            return
+        self._send(out)
+
+    def _on_answered(self) -> None:
+        self._send_ready()
+        if self._is_ending:
+            self._close_if_done()
+        else:
+            self._pace()
+
+    def _on_drained(self) -> None:
+        self.is_touched = True
+        if not self._is_ending:
+            self._pace()
+
+    def _on_send_failed(self, error: Exception | None) -> None:
+        """The peer went away, or bytes could not be read; the transport is lost next."""
+        self._is_ending = True
+        self._replies.cancel()
+        if not isinstance(error, ConnectionError | None):
+            self._traffic.failed_sends += 1
+            log.error("sending to %s failed: %s", self.peer, error)
+
+    def _close_if_done(self) -> None:
+        if not self._replies:
+            self._sender.close()
+
+    def _refuse(self, error: Exception) -> None:
+        """End the connection for what its peer sent, or for what we made of it."""
+        if isinstance(error, BadFrame):
+            self._traffic.closed_bad_frame += 1
+            self._listener.complain(self.peer, f"{error}{_advice(str(error))}")
+        elif isinstance(error, WireError | CloseConnection):
+            self._traffic.closed_by_service += 1
+            self._listener.complain(self.peer, str(error))
+        else:
+            self._traffic.failed_requests += 1
+            log.error("a request of %s failed; its connection ends", self.peer, exc_info=error)
+        self.end()
+
+    # Pace
+
+    def _is_over_budget(self) -> bool:
+        queued = self._sender.queued_bytes
+        limits, budget = self._limits, self._budget
+        return (
+            queued > limits.reply_bytes_max
+            or queued + self._replies.held > limits.in_flight_bytes_max
+            or budget.used >= budget.bytes_max
+        )
+
+    def _must_pause(self) -> bool:
+        if self._must_grow:
+            return True
+        # A frame that is under way goes on arriving where it has room: its memory is already held,
+        # and only a whole frame can be handled and let go.
+        return self._is_over_budget() and not self._is_filling
+
+    def _settle(self) -> None:
+        """Tell the node's budget what is held here now."""
+        held = self._replies.held + self._sender.queued_bytes + self.kept_bytes
+        if held != self._charged:
+            change, self._charged = held - self._charged, held
+            self._budget.change(change)
+
+    def _pause(self) -> None:
+        if not self._is_paused:
+            self._is_paused = True
+            self._traffic.pauses += 1
+            if not self._transport.is_closing():
+                self._transport.pause_reading()
+        if self._budget.is_full:
+            self._budget.wait(self._go_on)
+
+    def _pace(self) -> None:
+        self._settle()
+        if not self._is_paused:
+            return
+        if self._budget.is_full:
+            self._budget.wait(self._go_on)
+        elif self._has_room():
+            self._go_on()
+
+    def _has_room(self) -> bool:
+        """Half is gone: do not start and stop for every reply."""
+        queued = self._sender.queued_bytes
+        return (
+            queued <= self._limits.reply_bytes_max // 2
+            and queued + self._replies.held <= self._limits.in_flight_bytes_max // 2
+        )
+
+    def _go_on(self) -> None:
+        if self._is_ending or not self._is_paused:
+            return
+        self._is_paused = False
+        self._take_frames(self._load(), must=True)
+        self._resume_reading()
+
+    def _resume_reading(self) -> None:
+        if not (self._is_paused or self._is_ending or self._transport.is_closing()):
+            self._transport.resume_reading()
+
+
+def _advice(sentence: str) -> str:
+    if "TLS" in sentence:
+        return ": this port is plaintext; set security.protocol=PLAINTEXT in the client"
+    if "HTTP" in sentence:
+        return ": this is the Kafka port; the HTTP port is another one"
+    return ""

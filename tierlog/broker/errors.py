@@ -1,0 +1,131 @@
+"""What can be wrong with a request to this node, one class per answer that its sender needs.
+
+Errors of the rooms below (records, hot, config) pass through as they are; `codes.py` turns all of
+them into Kafka's codes.
+"""
+
+from typing import ClassVar
+
+from tierlog.errors import Kind, TierlogError
+
+
+class BrokerError(TierlogError):
+    """Root of this room. Each names its code in `codes.py`."""
+
+
+class UnknownTopic(BrokerError):
+    """This node knows no topic of that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no topic {name!r}")
+
+
+class UnknownTopicId(BrokerError):
+    """This node knows no topic of that id: it was deleted, perhaps made again under its name."""
+
+    def __init__(self, topic_id: bytes) -> None:
+        super().__init__(f"there is no topic with the id {topic_id.hex()}")
+
+
+class UnknownPartition(BrokerError):
+    def __init__(self, name: str, index: int) -> None:
+        super().__init__(f"topic {name!r} has no partition {index}")
+
+
+class TopicExists(BrokerError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is a topic {name!r} already")
+
+
+class InvalidTopicName(BrokerError):
+    """The name breaks Kafka's rules for topic names."""
+
+
+class InvalidPartitions(BrokerError):
+    """A partition count that cannot be."""
+
+
+class InvalidReplicationFactor(BrokerError):
+    """More replicas than there are nodes, or none."""
+
+
+class InvalidAssignment(BrokerError):
+    """A manual assignment of replicas that cannot be."""
+
+
+class InvalidRequest(BrokerError):
+    """The request contradicts itself."""
+
+
+class TopicDeletionDisabled(BrokerError):
+    """`delete.topic.enable` is false."""
+
+
+class PolicyViolation(BrokerError):
+    """The topic keeps its records, whoever asks."""
+
+
+class Contended(BrokerError):
+    """Others kept changing the same topic. The request may be sent again."""
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"topic {name!r} is being changed by others at the moment; try again")
+
+
+class FencedLeaderEpoch(BrokerError):
+    """The client knows an older leader epoch than this node."""
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+
+class UnknownLeaderEpoch(BrokerError):
+    """The client knows a newer leader epoch than this node."""
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+
+class NotLeader(BrokerError):
+    """The request is for another replica."""
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+
+class NotEnoughReplicas(BrokerError):
+    """Fewer replicas are in sync than `min.insync.replicas` asks for."""
+
+    kind: ClassVar[Kind] = Kind.UNAVAILABLE
+
+
+class InvalidAcks(BrokerError):
+    def __init__(self, acks: int) -> None:
+        super().__init__(f"acks is {acks}; it must be 0, 1 or -1 (all)")
+
+
+class OutOfSpace(BrokerError):
+    """The disk is nearly full, so producing is refused; what is there stays readable."""
+
+    kind: ClassVar[Kind] = Kind.UNAVAILABLE
+
+
+class TransactionsNotServed(BrokerError):
+    """A transactional batch or producer came, and this node has no transactions yet."""
+
+
+class CodecNotAllowed(BrokerError):
+    """zstd needs Produce v7 or later (KIP-110)."""
+
+
+class RecordsRefused(BrokerError):
+    """Some records of a batch break a rule of the topic. `records` are (index, sentence)."""
+
+    def __init__(self, sentence: str, records: list[tuple[int, str]]) -> None:
+        super().__init__(sentence)
+        self.records = records
+
+
+class RequestTimedOut(BrokerError):
+    """What was waited for did not happen within the request's time. It may still happen."""
+
+    kind: ClassVar[Kind] = Kind.RETRY

@@ -1,0 +1,258 @@
+"""Fetch, v4-v18. v7 has sessions, v9 leader epochs, v10 zstd, v12 is flexible and tells of
+divergence, v13 names topics by id, v15 moves the replica id into a tag, v16 points to leaders.
+
+Batches leave as they lie in the log, as views of its pages: whole ones only, the first even if it
+exceeds the limits (pitfalls 10 and 11). Sessions are declined with session id 0, which keeps
+clients on full fetches (pitfall 9). Consumers see what is below the high watermark; without
+transactions that is the last stable offset as well.
+
+With less than `min_bytes` to give, the answer waits until there is more, `max_wait_ms` has passed,
+or something is wrong with a partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tierlog.broker.codes import code_of
+from tierlog.broker.errors import NotLeader
+from tierlog.broker.request import Answer, MayBlock, Parts
+from tierlog.errors import TierlogError
+from tierlog.hot.errors import OffsetOutOfRange
+from tierlog.types import Bytes, LeaderEpoch, Offset
+from tierlog.wire.api_keys import ApiKey
+from tierlog.wire.codec import decode_whole
+from tierlog.wire.error_codes import ErrorCode
+from tierlog.wire.fetch import FetchWriter, partition_tags
+from tierlog.wire.header import framed_response
+from tierlog.wire.messages.fetch import FetchPartition, FetchRequest
+
+if TYPE_CHECKING:
+    from tierlog.broker.call import Call
+    from tierlog.broker.partition import Partition
+    from tierlog.hot import Log
+
+API: Final = ApiKey.FETCH
+VERSIONS: Final = (4, 18)
+FLEXIBLE_FROM: Final = 12
+IDS_FROM: Final = 13
+REPLICA_STATE_FROM: Final = 15
+READ_COMMITTED: Final = 1
+
+
+class Read(NamedTuple):
+    """What one partition gives."""
+
+    partition: int
+    code: int = 0
+    high_watermark: int = -1
+    log_start: int = -1
+    records: Bytes = b""
+    tags: bytes = b"\0"
+    may_block: bool = False
+
+
+def answer(frame: memoryview, position: int, call: Call) -> Answer:
+    request = decode_whole(FetchRequest, call.version, frame, position)
+    if request.session_id != 0 and request.session_epoch > 0:
+        return refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, call)
+    fetch = PendingFetch(request, call)
+    fetch.read_all()
+    if fetch.is_ready or request.max_wait_ms <= 0:
+        return fetch.encoded()
+    return fetch.begin(request.max_wait_ms)
+
+
+def refused(code: ErrorCode, call: Call) -> Parts:
+    parts = FetchWriter(call.version, topic_count=0, error_code=code).finish()
+    flexible = call.version >= FLEXIBLE_FROM
+    return framed_response(parts, correlation_id=call.correlation_id, flexible=flexible)
+
+
+class PendingFetch:
+    """One fetch, from the first look to its answer."""
+
+    __slots__ = (
+        "_answer",
+        "_bytes_max",
+        "_call",
+        "_has_error",
+        "_is_woken",
+        "_logs",
+        "_reads",
+        "_request",
+        "_size",
+        "_timer",
+        "_topics",
+    )
+
+    def __init__(self, request: FetchRequest, call: Call) -> None:
+        self._request = request
+        self._call = call
+        self._bytes_max = min(max(request.max_bytes, 0), call.node.settings.fetch_max_bytes)
+        self._topics = [
+            (topic.topic_id if call.version >= IDS_FROM else topic.topic, topic.partitions)
+            for topic in request.topics
+        ]
+        self._logs: list[Log] = []
+        self._is_woken = False
+
+    # Reading
+
+    @property
+    def is_ready(self) -> bool:
+        return self._has_error or self._size >= self._request.min_bytes or not self._reads
+
+    def read_all(self) -> None:
+        """Look at every partition, in the order of the request, until the bytes are used up."""
+        self._has_error = False
+        self._size = 0
+        self._reads = [
+            (key, [self._read(key, ask) for ask in partitions]) for key, partitions in self._topics
+        ]
+
+    def _read(self, key: str | bytes, ask: FetchPartition) -> Read:
+        try:
+            partition = self._find(key, ask)
+        except TierlogError as error:
+            self._has_error = True
+            return Read(ask.partition, code_of(error))
+        log = partition.log
+        try:
+            diverging = self._divergence(partition, ask)
+            if diverging is not None:
+                self._has_error = True
+                return Read(ask.partition, 0, log.visible_end, log.log_start, tags=diverging)
+            return self._read_log(log, ask)
+        except TierlogError as error:
+            self._has_error = True
+            return Read(ask.partition, code_of(error), log.visible_end, log.log_start)
+
+    def _find(self, key: str | bytes, ask: FetchPartition) -> Partition:
+        partition = self._call.node.topics.find(key).partition(ask.partition)
+        partition.check_leader_epoch(ask.current_leader_epoch)
+        if self._replica_id() >= 0:
+            raise NotLeader("this node has no followers")
+        return partition
+
+    def _replica_id(self) -> int:
+        if self._call.version < REPLICA_STATE_FROM:
+            return self._request.replica_id
+        replica = self._request.replica_state
+        return -1 if replica is None else replica.replica_id
+
+    def _divergence(self, partition: Partition, ask: FetchPartition) -> bytes | None:
+        """KIP-595: what the reader has beyond the end of its epoch here, it must give up."""
+        if ask.last_fetched_epoch < 0:
+            return None
+        log = partition.log
+        ended = log.epochs.end_of(LeaderEpoch(ask.last_fetched_epoch), log_end=log.log_end)
+        if ended is None or (
+            ended.leader_epoch == ask.last_fetched_epoch and ended.start >= ask.fetch_offset
+        ):
+            return None
+        return partition_tags(diverging_epoch=(ended.leader_epoch, ended.start))
+
+    def _read_log(self, log: Log, ask: FetchPartition) -> Read:
+        end = log.visible_end
+        offset = ask.fetch_offset
+        if offset == end:
+            return Read(ask.partition, 0, end, log.log_start)
+        if not log.log_start <= offset <= end:
+            raise OffsetOutOfRange(offset, log_start=log.log_start, log_end=end)
+        limit = min(ask.partition_max_bytes, self._bytes_max - self._size)
+        is_first = self._size == 0
+        if limit <= 0 and not is_first:
+            return Read(ask.partition, 0, end, log.log_start)
+        records = log.read(Offset(offset), bytes_max=max(limit, 0), end=end)
+        size = len(records)
+        if size > limit and not is_first:
+            # Only the first partition with data may exceed the limit, so that a reader always
+            # gets on; the others have their turn in the next fetch.
+            return Read(ask.partition, 0, end, log.log_start)
+        self._size += size
+        return Read(ask.partition, 0, end, log.log_start, records, may_block=False)
+
+    # Waiting
+
+    def begin(self, wait_ms: int) -> asyncio.Future[Parts | None]:
+        """Wait for more."""
+        loop = asyncio.get_running_loop()
+        self._answer: asyncio.Future[Parts | None] = loop.create_future()
+        self._timer = loop.call_later(wait_ms / 1000, self._finish)
+        topics = self._call.node.topics
+        for key, partitions in self._topics:
+            topic = topics.find(key)  # No error was found a moment ago.
+            self._logs += [topic.partition(ask.partition).log for ask in partitions]
+        for log in self._logs:
+            log.watch(self._wake)
+        self._answer.add_done_callback(self._end)
+        return self._answer
+
+    def _wake(self) -> None:
+        """Something happened to one of the logs; look once, after all of it has happened."""
+        if not self._is_woken:
+            self._is_woken = True
+            asyncio.get_running_loop().call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_woken = False
+        if self._answer.done():
+            return
+        self.read_all()
+        if self.is_ready:
+            self._answer.set_result(self.encoded())
+
+    def _finish(self) -> None:
+        """The time is up: give what there is."""
+        if not self._answer.done():
+            self.read_all()
+            self._answer.set_result(self.encoded())
+
+    def _end(self, _: asyncio.Future[Parts | None]) -> None:
+        """Answered, or its peer went away."""
+        self._timer.cancel()
+        for log in self._logs:
+            log.unwatch(self._wake)
+        self._logs = []
+
+    # Answering
+
+    def encoded(self) -> Parts:
+        call = self._call
+        version = call.version
+        aborted: list[tuple[int, int]] | None = (
+            [] if self._request.isolation_level == READ_COMMITTED else None
+        )
+        writer = FetchWriter(version, topic_count=len(self._reads))
+        may_block = False
+        for key, reads in self._reads:
+            writer.topic(key, partition_count=len(reads))
+            sent = 0
+            for read in reads:
+                sent += len(read.records)
+                may_block = may_block or read.may_block
+                writer.partition(
+                    read.partition,
+                    error_code=read.code,
+                    high_watermark=read.high_watermark,
+                    last_stable_offset=read.high_watermark,
+                    log_start_offset=read.log_start,
+                    aborted=aborted,
+                    records=read.records,
+                    tags=read.tags,
+                )
+            self._count(key, sent)
+        flexible = version >= FLEXIBLE_FROM
+        parts = framed_response(
+            writer.finish(), correlation_id=call.correlation_id, flexible=flexible
+        )
+        return MayBlock(parts) if may_block else parts
+
+    def _count(self, key: str | bytes, sent: int) -> None:
+        topics = self._call.node.topics
+        topic = topics.by_name.get(key) if isinstance(key, str) else topics.by_id.get(key)
+        if topic is not None:
+            topic.stats.fetches += 1
+            topic.stats.bytes_out += sent

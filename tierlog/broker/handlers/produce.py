@@ -1,0 +1,359 @@
+"""Produce, v3-v13 (v0-v2 are shown and refused, pitfall 2). v5 answers the log start offset; v7 is
+the first with zstd; v8 tells errors by record; v9 is flexible; v10 points to the current leader
+(KIP-951); v13 names topics by id.
+
+Every batch is checked, patched in place and written before this call returns: the bytes lie in the
+connection's buffer, which is used again. acks=0 is answered with nothing, and with a closed
+connection when something was wrong; acks=1 at once; acks=all when the high watermark has passed. A
+duplicate of an idempotent batch is answered when its first copy is durable, whatever the acks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tierlog.broker.codes import code_of
+from tierlog.broker.errors import (
+    CodecNotAllowed,
+    InvalidAcks,
+    RecordsRefused,
+    RequestTimedOut,
+    TransactionsNotServed,
+)
+from tierlog.broker.request import Answer, CloseConnection, Parts
+from tierlog.errors import TierlogError
+from tierlog.records.errors import InvalidRecord
+from tierlog.types import Offset
+from tierlog.wire.api_keys import ApiKey
+from tierlog.wire.header import encode_response
+from tierlog.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tierlog.wire.produce import Produced, read_produce
+from tierlog.wire.produced import encode_produced
+
+if TYPE_CHECKING:
+    from tierlog.broker.call import Call
+    from tierlog.broker.topics import Topic
+    from tierlog.hot import Log
+
+API: Final = ApiKey.PRODUCE
+VERSIONS: Final = (3, 13)
+ZSTD_FROM: Final = 7
+ZSTD: Final = 4
+_ATTRIBUTES_LOW: Final = 22
+"""Position of the byte of a batch that holds its codec."""
+
+ACKS_ALL: Final = -1
+
+
+class Placed(NamedTuple):
+    """What became of one partition's batch."""
+
+    partition: int
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start: int = -1
+    error: TierlogError | None = None
+
+
+Outcome = list[tuple[str | bytes, list[Placed]]]
+
+
+def answer(frame: memoryview, position: int, call: Call) -> Answer:
+    produced = read_produce(call.version, frame, position)
+    if produced[1] == 1 and len(produced[3]) == 1 and len(produced[3][0][1]) == 1:
+        parts = answer_one(produced, call)
+        if parts is not None:
+            return parts
+    return answer_any(produced, call)
+
+
+def answer_one(produced: Produced, call: Call) -> Parts | None:
+    """The common request, acks=1 and one batch, in few steps; None where anything is unusual.
+
+    A duplicate has been noticed and not written by then, so the long road may meet it again.
+    """
+    transactional_id, _, _, ((key, ((index, batch),)),) = produced
+    node = call.node
+    topics = node.topics
+    topic = topics.by_name.get(key) if isinstance(key, str) else topics.by_id.get(key)
+    if (
+        topic is None
+        or not batch
+        or not 0 <= index < len(topic.partitions)
+        or transactional_id is not None
+        or call.version < ZSTD_FROM
+        or node.space.is_pressing
+    ):
+        return None
+    partition = topic.partitions[index]
+    try:
+        base_offset, last_offset, timestamp, is_duplicate = partition.append(batch, node.now_ms())
+    except TierlogError as error:
+        topic.stats.produce_errors += 1
+        return encoded([(key, [Placed(index, error=error)])], call)
+    if is_duplicate:
+        return None
+    stats = topic.stats
+    stats.produces += 1
+    stats.bytes_in += len(batch)
+    stats.records_in += last_offset - base_offset + 1
+    return [
+        encode_produced(
+            call.version,
+            call.correlation_id,
+            key,
+            index,
+            base_offset,
+            timestamp,
+            partition.log.log_start,
+        )
+    ]
+
+
+def answer_any(produced: Produced, call: Call) -> Answer:
+    transactional_id, acks, timeout_ms, topics = produced
+    waits: list[asyncio.Future[None]] = []
+    refusal = refusal_of_all(transactional_id, acks, call)
+    outcome: Outcome = []
+    for key, partitions in topics:
+        outcome.append((key, place_all(key, partitions, acks, waits, refusal, call)))
+    if acks == 0:
+        hang_up_on_error(outcome)
+        return None
+    throttle_ms = call.node.space.throttle_ms
+    if not waits and not throttle_ms:
+        return answer_at_once(outcome, call)
+    return Acknowledgement(outcome, waits, call, timeout_ms=timeout_ms).begin(throttle_ms)
+
+
+def answer_at_once(outcome: Outcome, call: Call) -> Parts:
+    if len(outcome) == 1 and len(outcome[0][1]) == 1:
+        key, ((index, base_offset, timestamp, log_start, error),) = outcome[0]
+        if error is None:
+            return [
+                encode_produced(
+                    call.version, call.correlation_id, key, index, base_offset, timestamp, log_start
+                )
+            ]
+    return encoded(outcome, call)
+
+
+def refusal_of_all(transactional_id: str | None, acks: int, call: Call) -> TierlogError | None:
+    """What is wrong with the request as a whole; told for every partition of it."""
+    if acks not in (0, 1, ACKS_ALL):
+        return InvalidAcks(acks)
+    if transactional_id is not None:
+        return TransactionsNotServed("this node serves no transactions yet")
+    try:
+        call.node.space.check()
+    except TierlogError as error:
+        call.node.stats.produce_refusals += 1
+        return error
+    return None
+
+
+def place_all(
+    key: str | bytes,
+    partitions: list[tuple[int, memoryview | None]],
+    acks: int,
+    waits: list[asyncio.Future[None]],
+    refusal: TierlogError | None,
+    call: Call,
+) -> list[Placed]:
+    """Append what came for one topic."""
+    if refusal is not None:
+        return [Placed(index, error=refusal) for index, _ in partitions]
+    try:
+        topic = call.node.topics.find(key)
+    except TierlogError as error:
+        return [Placed(index, error=error) for index, _ in partitions]
+    topic.stats.produces += 1
+    return [place(topic, index, batch, acks, waits, call) for index, batch in partitions]
+
+
+def place(
+    topic: Topic,
+    index: int,
+    batch: memoryview | None,
+    acks: int,
+    waits: list[asyncio.Future[None]],
+    call: Call,
+) -> Placed:
+    """Append one batch, or say why not."""
+    try:
+        partition = topic.partition(index)
+        if batch is None or len(batch) == 0:
+            raise InvalidRecord("a produce without records")
+        if call.version < ZSTD_FROM and len(batch) > _ATTRIBUTES_LOW:
+            check_codec(batch)
+        if acks == ACKS_ALL and topic.config.min_insync_replicas > 1:
+            partition.check_replicas(topic.config.min_insync_replicas)
+        appended = partition.append(batch, call.node.now_ms())
+    except TierlogError as error:
+        topic.stats.produce_errors += 1
+        return Placed(index, error=error)
+    base_offset, last_offset, timestamp, is_duplicate = appended
+    log = partition.log
+    if acks == ACKS_ALL or is_duplicate:
+        wait_for(log, Offset(last_offset + 1), waits)
+    if not is_duplicate:
+        stats = topic.stats
+        stats.bytes_in += len(batch)
+        stats.records_in += last_offset - base_offset + 1
+    return Placed(index, base_offset, timestamp, log.log_start)
+
+
+def wait_for(log: Log, end: Offset, waits: list[asyncio.Future[None]]) -> None:
+    if end > log.visible_end:
+        waits.append(log.wait_visible(end))
+
+
+def check_codec(batch: memoryview) -> None:
+    """KIP-110: who speaks an older Produce cannot have meant zstd."""
+    if batch[_ATTRIBUTES_LOW] & 7 == ZSTD:
+        raise CodecNotAllowed("zstd needs Produce v7 or later")
+
+
+def hang_up_on_error(outcome: Outcome) -> None:
+    """acks=0: the only way to tell of an error is to hang up, as Kafka does."""
+    for key, partitions in outcome:
+        for placed in partitions:
+            if placed.error is not None:
+                raise CloseConnection(f"produce with acks=0 to {key!r}: {placed.error}")
+
+
+class Acknowledgement:
+    """An answer that waits until its batches are durable, or until its time is up.
+
+    What was not durable in time is answered with REQUEST_TIMED_OUT: it may be durable later, so the
+    client sends it again and an idempotent one is not written twice.
+    """
+
+    __slots__ = ("_answer", "_call", "_left", "_outcome", "_timeout_ms", "_timer", "_waits")
+
+    def __init__(
+        self,
+        outcome: Outcome,
+        waits: list[asyncio.Future[None]],
+        call: Call,
+        *,
+        timeout_ms: int,
+    ) -> None:
+        self._outcome = outcome
+        self._waits = waits
+        self._call = call
+        self._timeout_ms = timeout_ms
+        self._left = len(waits)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, throttle_ms: int) -> asyncio.Future[Parts | None]:
+        loop = asyncio.get_running_loop()
+        self._answer: asyncio.Future[Parts | None] = loop.create_future()
+        if throttle_ms:
+            self._throttle(loop, throttle_ms)
+        for wait in self._waits:
+            wait.add_done_callback(self._one_done)
+        if self._waits:
+            self._timer = loop.call_later(max(self._timeout_ms, 0) / 1000, self._time_is_up)
+        return self._answer
+
+    def _throttle(self, loop: asyncio.AbstractEventLoop, throttle_ms: int) -> None:
+        """The disk fills up: whoever writes waits a little for the answer."""
+        stats = self._call.node.stats
+        stats.throttles += 1
+        stats.throttled_ms += throttle_ms
+        pause: asyncio.Future[None] = loop.create_future()
+        loop.call_later(throttle_ms / 1000, _end, pause)
+        self._waits = [*self._waits, pause]
+        self._left += 1
+        self._timeout_ms = max(self._timeout_ms, 2 * throttle_ms)
+
+    def _one_done(self, wait: asyncio.Future[None]) -> None:
+        if wait.cancelled() or self._answer.done():
+            return
+        fault = wait.exception()
+        if fault is not None:
+            self._fail(fault)
+            return
+        self._left -= 1
+        if not self._left:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._answer.done():
+            self._answer.set_result(answer_at_once(self._outcome, self._call))
+
+    def _time_is_up(self) -> None:
+        self._fail(RequestTimedOut(f"not durable within {self._timeout_ms} ms; it may be so later"))
+
+    def _fail(self, fault: BaseException) -> None:
+        """Nobody hears "done" of something that may not be: all that was placed failed."""
+        if not isinstance(fault, TierlogError):
+            if not self._answer.done():
+                self._answer.set_exception(fault)
+            return
+        self._outcome = [
+            (
+                key,
+                [
+                    one if one.error is not None else Placed(one.partition, error=fault)
+                    for one in placed
+                ],
+            )
+            for key, placed in self._outcome
+        ]
+        self._finish()
+
+
+def _end(pause: asyncio.Future[None]) -> None:
+    if not pause.done():
+        pause.set_result(None)
+
+
+def encoded(outcome: Outcome, call: Call) -> Parts:
+    by_id = call.version >= IDS_FROM
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                **{"topic_id" if by_id else "name": key},  # type: ignore[arg-type]  # as the request
+                partition_responses=[described(placed) for placed in partitions],
+            )
+            for key, partitions in outcome
+        ],
+        throttle_time_ms=call.node.space.throttle_ms,
+    )
+    return encode_response(response, call.version, correlation_id=call.correlation_id)
+
+
+IDS_FROM: Final = 13
+
+
+def described(placed: Placed) -> PartitionProduceResponse:
+    error = placed.error
+    if error is None:
+        return PartitionProduceResponse(
+            index=placed.partition,
+            error_code=0,
+            base_offset=placed.base_offset,
+            log_append_time_ms=placed.log_append_time_ms,
+            log_start_offset=placed.log_start,
+        )
+    records = error.records if isinstance(error, RecordsRefused) else []
+    return PartitionProduceResponse(
+        index=placed.partition,
+        error_code=code_of(error),
+        base_offset=-1,
+        error_message=str(error),
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=sentence)
+            for number, sentence in records
+        ],
+    )

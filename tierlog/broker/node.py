@@ -1,0 +1,149 @@
+"""One Kafka node: its topics, its disk, its upkeep. Everything a handler may ask for.
+
+`start` makes what the metastore says true and returns when the node can serve; `stop` writes the
+clean marker. When the disk fails under it the node is `broken` and must be stopped: after a failed
+fsync nothing that the page cache says can be believed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from tierlog.broker import state
+from tierlog.broker.catalogue import Catalogue
+from tierlog.broker.controller import Controller
+from tierlog.broker.producer_ids import ProducerIds
+from tierlog.broker.space import Marks, Space
+from tierlog.broker.stats import NodeStats
+from tierlog.broker.upkeep import Upkeep
+from tierlog.config import parse_address
+from tierlog.hot import LogDirectory
+from tierlog.metastore import Compare, LocalMetaStore, Put
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from tierlog.broker.request import Peer
+    from tierlog.broker.topics import Topics
+    from tierlog.config import NodeSettings
+    from tierlog.env import Env
+    from tierlog.hot.errors import LogBroken
+    from tierlog.metastore import MetaStore
+    from tierlog.wire.messages.api_versions import ApiVersion
+
+logger = logging.getLogger(__name__)
+
+LOGS = "log"
+META = "meta"
+
+
+class Node:
+    def __init__(
+        self,
+        env: Env,
+        settings: NodeSettings,
+        metastore: MetaStore,
+        directory: LogDirectory,
+    ) -> None:
+        self.env = env
+        self.settings = settings
+        self.now_ms = env.clock.now_ms
+        self.metastore = metastore
+        self.directory = directory
+        self.node_id = settings.node_id
+        self.cluster_id = ""
+        self.stats = NodeStats()
+        self.api_versions: list[ApiVersion] = []
+        self.catalogue = Catalogue(metastore, directory, settings)
+        self.controller = Controller(metastore, self.catalogue, settings, env.rng)
+        self.producer_ids = ProducerIds(metastore)
+        self.space = Space(env.disk, directory.path, marks(env, settings, directory.path))
+        self._upkeep = Upkeep(env, self.catalogue, self.space, settings, self.stats)
+        self._advertised = (
+            parse_address(settings.advertise, name="advertise", port_min=1)
+            if settings.advertise
+            else None
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+        self.broken: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def open(cls, env: Env, settings: NodeSettings, data: str) -> Node:
+        """A node on its data directory. Raises `DirectoryInUse` if another process has it."""
+        node: list[Node] = []
+
+        def on_broken(fault: LogBroken) -> None:
+            for one in node:
+                one.breaks(fault)
+
+        directory = LogDirectory(env, f"{data}/{LOGS}", on_broken=on_broken)
+        try:
+            metastore = await LocalMetaStore.open(env, f"{data}/{META}")
+        except BaseException:
+            directory.close()
+            raise
+        node.append(cls(env, settings, metastore, directory))
+        return node[0]
+
+    @property
+    def topics(self) -> Topics:
+        return self.catalogue.topics
+
+    def address_for(self, peer: Peer) -> tuple[str, int]:
+        """Where clients are told to find this node: as advertised, else where this one did."""
+        if self._advertised is not None:
+            return self._advertised.host, self._advertised.port
+        return peer.local_host, peer.local_port
+
+    async def start(self) -> None:
+        self.cluster_id = await self._cluster_id()
+        await self.catalogue.load()
+        self._spawn(self.catalogue.follow(), "catalogue")
+        self._spawn(self._upkeep.run(), "upkeep")
+
+    async def _cluster_id(self) -> str:
+        """Made once, at the first start."""
+        while (known := await self.metastore.get(state.CLUSTER)) is None:
+            made = state.cluster_id_text(self.env.rng.uuid().bytes)
+            await self.metastore.txn(
+                [Compare(state.CLUSTER, 0)], [Put(state.CLUSTER, state.to_json({"id": made}))]
+            )
+        return state.cluster_id_of(known.value)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self.env.tasks.spawn(work, name=name)
+        task.add_done_callback(self._task_ended)
+        self._tasks.append(task)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self.breaks(fault)
+
+    def breaks(self, fault: BaseException) -> None:
+        """Nothing more can be promised: whoever runs the node stops it."""
+        if not self.broken.done():
+            logger.critical("the node stops: %s", fault)
+            self.broken.set_result(fault)
+
+    async def stop(self) -> None:
+        """Sync, mark the logs clean, let go of everything. What can be closed is closed."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            await self.catalogue.close()
+        finally:
+            await self.metastore.close()
+            self.directory.close()
+
+
+def marks(env: Env, settings: NodeSettings, path: str) -> Marks:
+    """The disk watermarks: the larger of a share of the disk and a number of bytes."""
+    total = env.disk.total_bytes(path)
+    refuse = max(
+        int(total * settings.tierlog_disk_free_min_ratio), settings.tierlog_disk_free_min_bytes
+    )
+    throttle = int(refuse * settings.tierlog_disk_free_throttle_factor)
+    return Marks(throttle_bytes=throttle, refuse_bytes=refuse)

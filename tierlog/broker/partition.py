@@ -1,0 +1,131 @@
+"""One partition that this node leads: its log and the rules of its topic.
+
+Words of the offsets as in ARCHITECTURE: `log_start <= high_watermark <= log_end`. With one replica
+the high watermark is the log's visible end; it never goes back. Every start of the node takes a new
+leader epoch, so that whoever remembers an older one is told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tierlog.broker.errors import (
+    FencedLeaderEpoch,
+    NotEnoughReplicas,
+    RecordsRefused,
+    TransactionsNotServed,
+    UnknownLeaderEpoch,
+)
+from tierlog.hot.settings import LogSettings
+from tierlog.records.batch import parse_header, validate_produced
+from tierlog.records.record import decode_records
+from tierlog.records.timestamps import fill_max_timestamp
+from tierlog.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
+
+if TYPE_CHECKING:
+    from tierlog.broker.topics import Topic
+    from tierlog.config import TopicConfig
+    from tierlog.hot import Appended, Log
+    from tierlog.records.header import BatchHeader
+
+TIMESTAMP_MAX = 2**63 - 1
+TRANSACTIONAL = 0x10
+"""Bit of the batch attributes."""
+
+
+class Partition:
+    __slots__ = (
+        "_after_max_ms",
+        "_before_max_ms",
+        "_size_max",
+        "_wants_keys",
+        "index",
+        "leader_epoch",
+        "log",
+        "topic",
+    )
+
+    def __init__(self, topic: Topic, index: int, log: Log, *, leader_epoch: LeaderEpoch) -> None:
+        self.topic = topic
+        self.index = index
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.configure(topic.config)
+
+    def configure(self, config: TopicConfig) -> None:
+        """Take on the topic's settings; they count from the next request on."""
+        self._size_max = config.max_message_bytes
+        checks_time = config.message_timestamp_type == "CreateTime"
+        self._before_max_ms = (
+            config.message_timestamp_before_max_ms if checks_time else TIMESTAMP_MAX
+        )
+        self._after_max_ms = config.message_timestamp_after_max_ms if checks_time else TIMESTAMP_MAX
+        self._wants_keys = "compact" in config.cleanup_policy
+
+    @property
+    def high_watermark(self) -> Offset:
+        return self.log.visible_end
+
+    def append(self, batch: memoryview, now_ms: int) -> Appended:
+        """Check one produced batch and write it. Raises what is wrong with it."""
+        before, after = self._before_max_ms, self._after_max_ms
+        header = validate_produced(
+            batch,
+            self._size_max,
+            # Times before 1970 cannot be: a bound below 0 is no bound.
+            TimestampMs(now_ms - before) if before < now_ms else NO_TIMESTAMP,
+            TimestampMs(min(now_ms + after, TIMESTAMP_MAX)),
+        )
+        if header.attributes & TRANSACTIONAL:
+            raise TransactionsNotServed("this node serves no transactions yet")
+        if header.max_timestamp < 0 and header.lacks_max_timestamp:
+            header = self._with_max_timestamp(batch, now_ms)
+        if self._wants_keys:
+            check_keys(batch)
+        return self.log.append(batch, header, leader_epoch=self.leader_epoch, now_ms=now_ms)
+
+    def _with_max_timestamp(self, batch: memoryview, now_ms: int) -> BatchHeader:
+        """The client left the batch's largest timestamp to the broker."""
+        latest = TimestampMs(min(now_ms + self._after_max_ms, TIMESTAMP_MAX))
+        fill_max_timestamp(batch, timestamp_max=latest)
+        return parse_header(batch)
+
+    def check_leader_epoch(self, known: int) -> None:
+        """KIP-320: a client that knows another epoch must look at the metadata again."""
+        if known == self.leader_epoch or known < 0:
+            return
+        where = f"{self.topic.name}-{self.index}"
+        if known < self.leader_epoch:
+            raise FencedLeaderEpoch(f"{where} is at leader epoch {self.leader_epoch}, not {known}")
+        raise UnknownLeaderEpoch(f"{where} is at leader epoch {self.leader_epoch}, not {known} yet")
+
+    def check_replicas(self, min_insync_replicas: int) -> None:
+        if min_insync_replicas > 1:
+            raise NotEnoughReplicas(
+                f"{self.topic.name}-{self.index} has one replica; "
+                f"min.insync.replicas asks for {min_insync_replicas}"
+            )
+
+
+def check_keys(batch: memoryview) -> None:
+    """Every record of a compacted topic needs a key: without one it could never be replaced."""
+    keyless = [
+        (number, "a record of a compacted topic needs a key")
+        for number, record in enumerate(decode_records(batch))
+        if record.key is None
+    ]
+    if keyless:
+        raise RecordsRefused(f"{len(keyless)} records without a key", keyless)
+
+
+def log_settings(config: TopicConfig, *, producer_expiration_ms: int) -> LogSettings:
+    """What the local log needs to know of a topic's settings."""
+    return LogSettings(
+        segment_bytes=config.segment_bytes,
+        segment_ms=config.segment_ms,
+        index_interval_bytes=config.index_interval_bytes,
+        flush_messages=config.flush_messages,
+        log_append_time=config.message_timestamp_type == "LogAppendTime",
+        contiguous="compact" not in config.cleanup_policy,
+        producer_expiration_ms=producer_expiration_ms,
+    )

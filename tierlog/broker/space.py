@@ -1,0 +1,93 @@
+"""Room on the disk, and what producers are told when it runs out.
+
+Below the throttle mark producers are slowed down: the answer to a produce carries a delay that
+grows as the room shrinks, and their connection is not read meanwhile. Below the refuse mark
+producing is refused with a retriable error. Nothing that was accepted is ever dropped for room, and
+consumers do not notice.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tierlog.broker.errors import OutOfSpace
+
+if TYPE_CHECKING:
+    from tierlog.env import Disk
+
+logger = logging.getLogger(__name__)
+
+THROTTLE_MS_MAX = 1000
+"""The longest delay of one request; clients give up after 30 s by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """Free bytes below which producers are slowed down, and refused."""
+
+    throttle_bytes: int
+    refuse_bytes: int
+
+
+class Space:
+    """What was last seen of the disk. `look` costs a system call; the rest is a comparison."""
+
+    __slots__ = (
+        "_disk",
+        "_is_refusing",
+        "_marks",
+        "_path",
+        "free_bytes",
+        "is_pressing",
+        "throttle_ms",
+    )
+
+    def __init__(self, disk: Disk, path: str, marks: Marks) -> None:
+        self._disk = disk
+        self._path = path
+        self._marks = marks
+        self._is_refusing = False
+        self.throttle_ms = 0
+        self.is_pressing = False
+        """Whether producers must be slowed down or refused. Asked with every produce."""
+        self.free_bytes = 0
+        self.look()
+
+    @property
+    def is_refusing(self) -> bool:
+        return self._is_refusing
+
+    def look(self) -> None:
+        """Ask the disk again."""
+        self.free_bytes = free = self._disk.free_bytes(self._path)
+        was_refusing, self._is_refusing = self._is_refusing, free < self._marks.refuse_bytes
+        if self._is_refusing and not was_refusing:
+            logger.error(
+                "%s has %d bytes free, less than %d: producing is refused until there is room",
+                self._path,
+                free,
+                self._marks.refuse_bytes,
+            )
+        elif was_refusing and not self._is_refusing:
+            logger.warning("%s has room again: producing goes on", self._path)
+        self.throttle_ms = throttle_ms(free, self._marks)
+        self.is_pressing = self._is_refusing or self.throttle_ms > 0
+
+    def check(self) -> None:
+        """Raises `OutOfSpace` while producing is refused."""
+        if self._is_refusing:
+            raise OutOfSpace(
+                f"the disk has {self.free_bytes} bytes free and keeps {self._marks.refuse_bytes}; "
+                "free some space, or shorten retention"
+            )
+
+
+def throttle_ms(free_bytes: int, marks: Marks) -> int:
+    """The delay of a produce: nothing above the throttle mark, the longest at the refuse mark."""
+    room = marks.throttle_bytes - marks.refuse_bytes
+    missing = marks.throttle_bytes - free_bytes
+    if missing <= 0 or room <= 0:
+        return 0
+    return min(THROTTLE_MS_MAX, THROTTLE_MS_MAX * missing // room)

@@ -1,0 +1,102 @@
+"""What must happen without anybody asking: rolls, retention, a look at the disk.
+
+A few hundred partitions at a time, then the loop has its turn: ten thousand of them must not be
+felt by anybody who waits for an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from tierlog.hot import Log
+from tierlog.hot.errors import LogClosed, LogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tierlog.broker.catalogue import Catalogue
+    from tierlog.broker.partition import Partition
+    from tierlog.broker.space import Space
+    from tierlog.broker.stats import NodeStats
+    from tierlog.config import NodeSettings
+    from tierlog.env import Env
+
+logger = logging.getLogger(__name__)
+
+TICK_S = 0.5
+"""How often the disk is looked at, and how late a roll by time may be."""
+
+PARTITIONS_A_TURN = 200
+
+
+class Upkeep:
+    def __init__(
+        self,
+        env: Env,
+        catalogue: Catalogue,
+        space: Space,
+        settings: NodeSettings,
+        stats: NodeStats,
+    ) -> None:
+        self._env = env
+        self._catalogue = catalogue
+        self._space = space
+        self._settings = settings
+        self._stats = stats
+
+    async def run(self) -> None:
+        """For ever."""
+        clock = self._env.clock
+        next_retention = clock.monotonic()
+        while True:
+            due = clock.monotonic() + TICK_S
+            await asyncio.sleep(TICK_S)
+            self._stats.loop_lag.note(max(0.0, clock.monotonic() - due))
+            self._space.look()
+            await self._each(self._roll)
+            if clock.monotonic() >= next_retention and hasattr(Log, "expired_end"):
+                await self._each(self._expire)
+                interval_s = self._settings.log_retention_check_interval_ms / 1000
+                next_retention = clock.monotonic() + interval_s
+
+    async def _each(self, work: Callable[[Partition], None]) -> None:
+        for number, partition in enumerate(self._partitions()):
+            try:
+                work(partition)
+            except LogClosed:
+                pass  # Its topic is being deleted.
+            except LogError as error:
+                logger.warning("%s-%d: %s", partition.topic.name, partition.index, error)
+            if number % PARTITIONS_A_TURN == PARTITIONS_A_TURN - 1:
+                await asyncio.sleep(0)
+
+    def _partitions(self) -> Iterator[Partition]:
+        for topic in self._catalogue.topics:
+            yield from list(topic.partitions)
+
+    def _roll(self, partition: Partition) -> None:
+        if partition.log.roll_due(self._env.clock.now_ms()):
+            partition.log.roll()
+
+    def _expire(self, partition: Partition) -> None:
+        """Retention on the local log. A tiered topic keeps what is not in the bucket yet."""
+        config = partition.topic.config
+        if config.remote_storage_enable or "delete" not in config.cleanup_policy:
+            return
+        log = partition.log
+        start = log.expired_end(  # type: ignore[attr-defined]  # on its way
+            self._env.clock.now_ms(),
+            retention_ms=config.retention_ms,
+            retention_bytes=config.retention_bytes,
+        )
+        if start > log.log_start:
+            logger.info(
+                "%s-%d: retention moves the log start from %d to %d",
+                partition.topic.name,
+                partition.index,
+                log.log_start,
+                start,
+            )
+            log.trim(start)

@@ -1,0 +1,90 @@
+"""The reply path as a port: how bytes leave a connection.
+
+A `Sender` is the write side of one connection, and the only one: whoever attached it never writes
+to the transport itself. What is given first leaves first, and giving never blocks the loop.
+
+`PlainSenders` write through the transport; they serve the simulated world, TLS and every loop.
+`tierlog.env.direct` has the fast ones.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from tierlog.types import Bytes
+
+OnDrained = Callable[[], None]
+OnLost = Callable[[Exception | None], None]
+
+
+class Sender(Protocol):
+    @property
+    def queued_bytes(self) -> int:
+        """Given and not yet in the kernel."""
+        ...
+
+    def send(self, parts: list[Bytes], *, may_block: bool = False) -> None:
+        """Send the parts, which must not change any more. `may_block`: touching them may wait for
+        the disk. Ignored after `close` or `abort`."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection once everything given is in the kernel."""
+        ...
+
+    def abort(self) -> None:
+        """Forget what is queued and close now. Also to be called when the transport was lost."""
+        ...
+
+
+class Senders(Protocol):
+    def attach(
+        self, transport: asyncio.Transport, *, on_drained: OnDrained, on_lost: OnLost
+    ) -> Sender:
+        """Take over the write side. `on_drained` is called on the loop after queued bytes went
+        down, at the latest when none are left; plain senders leave that to the protocol's
+        `resume_writing`. `on_lost` tells why sending failed; the transport is lost after it."""
+        ...
+
+    def close(self) -> None:
+        """End what runs behind the senders; all of them must be closed by then."""
+        ...
+
+
+class PlainSender:
+    """The transport's own buffer."""
+
+    __slots__ = ("_transport",)
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        # The protocol shall hear `resume_writing` when the buffer is empty, not at some watermark.
+        transport.set_write_buffer_limits(high=0)
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    def send(self, parts: list[Bytes], *, may_block: bool = False) -> None:
+        if not self._transport.is_closing():
+            self._transport.writelines(parts)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+
+class PlainSenders:
+    """Replies through the transport, on the loop."""
+
+    __slots__ = ()
+
+    def attach(
+        self, transport: asyncio.Transport, *, on_drained: OnDrained, on_lost: OnLost
+    ) -> Sender:
+        return PlainSender(transport)
+
+    def close(self) -> None:
+        """Nothing runs behind them."""

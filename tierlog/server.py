@@ -1,0 +1,136 @@
+"""The composition root: the one place that turns settings into a running node.
+
+`serve` runs until it is told to stop (SIGTERM, SIGINT) or the disk fails: then it drains what is in
+flight, syncs, writes the clean marker and returns, or raises what broke it. It neither seals nor
+uploads on the way out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tierlog.broker.dispatch import Dispatcher
+from tierlog.broker.handlers import registry
+from tierlog.broker.limits import ConnectionLimits
+from tierlog.broker.listener import Listener
+from tierlog.broker.node import Node
+from tierlog.config import parse_address
+from tierlog.env import local_env
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tierlog.config import NodeSettings
+    from tierlog.env import Env
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Where a node can be reached, once it can."""
+
+    kafka: tuple[str, int]
+    http: tuple[str, int] | None
+    node_id: int
+    store: str
+
+    def line(self) -> str:
+        """What `tierlog serve` prints for scripts to wait for."""
+        http = "off" if self.http is None else address(self.http)
+        kafka = address(self.kafka)
+        return f"tierlog ready kafka={kafka} http={http} node={self.node_id} store={self.store}"
+
+
+class NodeFailed(Exception):
+    """The node had to stop; the cause says why."""
+
+
+class Server:
+    """A node with its listeners. Also what tests run in their own process."""
+
+    def __init__(self, env: Env, settings: NodeSettings) -> None:
+        self._env = env
+        self._settings = settings
+        self.node: Node
+        self.listener: Listener
+
+    async def start(self) -> Ready:
+        settings = self._settings
+        self.node = node = await Node.open(self._env, settings, settings.data)
+        try:
+            await node.start()
+            table = registry()
+            node.api_versions = table.api_versions()
+            self.listener = Listener(
+                Dispatcher(node, table), self._env, connection_limits(settings)
+            )
+            listen = parse_address(settings.listen, name="listen")
+            kafka = await self.listener.start(listen.host, listen.port)
+        except BaseException:
+            await node.stop()
+            raise
+        return Ready(kafka=kafka, http=None, node_id=settings.node_id, store=settings.store)
+
+    async def stop(self) -> None:
+        """Drain, sync, mark clean."""
+        await self.listener.drain(self._settings.tierlog_drain_timeout_ms / 1000)
+        await self.node.stop()
+
+
+def connection_limits(settings: NodeSettings) -> ConnectionLimits:
+    return ConnectionLimits(
+        produce_bytes_max=settings.socket_request_max_bytes,
+        in_flight_bytes_max=settings.tierlog_connection_inflight_max_bytes,
+        node_bytes_max=settings.queued_max_request_bytes,
+        connections_max=settings.max_connections,
+        connections_per_ip_max=settings.max_connections_per_ip,
+        handshake_s=settings.tierlog_handshake_timeout_ms / 1000,
+        idle_s=settings.connections_max_idle_ms / 1000,
+    )
+
+
+async def serve(
+    settings: NodeSettings, *, on_ready: Callable[[Ready], None], env: Env | None = None
+) -> None:
+    """Serve until told to stop. `on_ready` hears the bound addresses."""
+    stopping = stop_signal()
+    server = Server(env or local_env(), settings)
+    ready = await server.start()
+    on_ready(ready)
+    broken = server.node.broken
+    broken.add_done_callback(lambda _: _tell(stopping))
+    await stopping
+    logger.info("stopping: requests in flight are answered, the logs synced")
+    await server.stop()
+    if broken.done():
+        raise NodeFailed(str(broken.result())) from broken.result()
+
+
+def stop_signal() -> asyncio.Future[None]:
+    """Done at SIGTERM or SIGINT. A second one ends the process at once, as usual."""
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+        _tell(told)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, tell)
+    return told
+
+
+def _tell(told: asyncio.Future[None]) -> None:
+    if not told.done():
+        told.set_result(None)
+
+
+def address(pair: tuple[str, int]) -> str:
+    host, port = pair
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
