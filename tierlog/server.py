@@ -11,7 +11,10 @@ import asyncio
 import logging
 import signal
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import TYPE_CHECKING
+
+from prometheus_client import ProcessCollector
 
 from tierlog.broker.dispatch import Dispatcher
 from tierlog.broker.handlers import registry
@@ -20,6 +23,7 @@ from tierlog.broker.listener import Listener
 from tierlog.broker.node import Node
 from tierlog.config import parse_address
 from tierlog.env import local_env
+from tierlog.http import HttpServer, NodeView, Phase, node_router
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,28 +62,55 @@ class Server:
         self._settings = settings
         self.node: Node
         self.listener: Listener
+        self.view: NodeView
+        self.http: HttpServer | None = None
 
     async def start(self) -> Ready:
         settings = self._settings
         self.node = node = await Node.open(self._env, settings, settings.data)
+        self.view = view = NodeView(node, version=version("tierlog"))
+        view.store = settings.store
         try:
+            http = await self._start_http()
             await node.start()
             table = registry()
             node.api_versions = table.api_versions()
-            self.listener = Listener(
+            self.listener = view.listener = Listener(
                 Dispatcher(node, table), self._env, connection_limits(settings)
             )
             listen = parse_address(settings.listen, name="listen")
             kafka = await self.listener.start(listen.host, listen.port)
         except BaseException:
+            await self._stop_http()
             await node.stop()
             raise
-        return Ready(kafka=kafka, http=None, node_id=settings.node_id, store=settings.store)
+        view.addresses["kafka"] = address(kafka)
+        view.phase = Phase.SERVING
+        return Ready(kafka=kafka, http=http, node_id=settings.node_id, store=settings.store)
 
     async def stop(self) -> None:
         """Drain, sync, mark clean."""
+        self.view.phase = Phase.DRAINING
         await self.listener.drain(self._settings.tierlog_drain_timeout_ms / 1000)
-        await self.node.stop()
+        try:
+            await self.node.stop()
+        finally:
+            await self._stop_http()
+
+    async def _start_http(self) -> tuple[str, int] | None:
+        """First of all: whoever waits for the node can see how far it is."""
+        wanted = self._settings.http_address
+        if wanted is None:
+            return None
+        router = node_router(self.view, collectors=[ProcessCollector(registry=None)])
+        self.http = HttpServer(router, self._env)
+        bound = await self.http.start(wanted.host, wanted.port)
+        self.view.addresses["http"] = address(bound)
+        return bound
+
+    async def _stop_http(self) -> None:
+        if self.http is not None:
+            await self.http.close()
 
 
 def connection_limits(settings: NodeSettings) -> ConnectionLimits:

@@ -19,7 +19,7 @@ from tierlog.broker.controller import NewTopic
 from tierlog.broker.dispatch import Dispatcher
 from tierlog.broker.handlers import registry
 from tierlog.broker.node import LOGS, META, Node
-from tierlog.broker.request import Peer
+from tierlog.broker.request import Answer, Parts, Peer
 from tierlog.broker.topics import Topic
 from tierlog.config import NodeSettings
 from tierlog.env import Env, LocalTasks, PlainSenders, SystemRng
@@ -57,48 +57,63 @@ class LoopTasks(LocalTasks):
 
 
 class Wedge:
-    """A metastore whose transactions fail with `fault`, or wait while it is `held`."""
+    """A metastore whose transactions fail with `fault`, or wait at a gate that the test opens."""
 
     def __init__(self, inner: MetaStore) -> None:
-        self._inner = inner
+        self.inner = inner
         self.fault: Exception | None = None
-        self._open = asyncio.Event()
-        self._open.set()
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._holds_reads = False
+        self._arrivals = asyncio.Semaphore(0)
 
-    def hold(self) -> None:
-        self._open.clear()
+    def hold(self, *, reads: bool = False) -> None:
+        """From now on transactions wait, or the `reads` before them."""
+        self._gate.clear()
+        self._holds_reads = reads
+
+    async def reached(self) -> None:
+        """Return once one more waits."""
+        await self._arrivals.acquire()
 
     def release(self) -> None:
-        self._open.set()
+        self._gate.set()
+
+    async def _pass(self, *, reads: bool) -> None:
+        if reads == self._holds_reads and not self._gate.is_set():
+            self._arrivals.release()
+            await self._gate.wait()
 
     async def get(self, key: str) -> Entry | None:
-        return await self._inner.get(key)
+        await self._pass(reads=True)
+        return await self.inner.get(key)
 
     async def list(self, prefix: str) -> tuple[Entries, int]:
-        return await self._inner.list(prefix)
+        return await self.inner.list(prefix)
 
     async def txn(self, compares: Sequence[Compare], changes: Sequence[Change]) -> TxnResult:
-        await self._open.wait()
+        await self._pass(reads=False)
         if self.fault is not None:
             raise self.fault
-        return await self._inner.txn(compares, changes)
+        return await self.inner.txn(compares, changes)
 
     def watch(self, prefix: str, *, after: int) -> AsyncIterator[Events]:
-        return self._inner.watch(prefix, after=after)
+        return self.inner.watch(prefix, after=after)
 
     def session(self, *, ttl_ms: int) -> Session:
-        return self._inner.session(ttl_ms=ttl_ms)
+        return self.inner.session(ttl_ms=ttl_ms)
 
     async def close(self) -> None:
-        await self._inner.close()
+        await self.inner.close()
 
 
 class Served:
     """A running node and somebody who asks."""
 
-    def __init__(self, node: Node, metastore: Wedge) -> None:
+    def __init__(self, node: Node, metastore: Wedge, disk: SimDisk) -> None:
         self.node = node
         self.metastore = metastore
+        self.disk = disk
         self.peer = Peer(
             host="10.0.0.9", port=50_000, local_host="10.0.0.1", local_port=9092, connection_id=1
         )
@@ -109,21 +124,32 @@ class Served:
 
     async def call(self, request: Request, version: int) -> Any:
         """The response to a request, both having been bytes on their way."""
-        self._correlation_id += 1
-        parts = encode_request(
-            request, version, correlation_id=self._correlation_id, client_id="test"
-        )
-        # Writable, and behind the size prefix: as a connection hands it over.
-        frame = memoryview(bytearray(b"".join(parts)))[4:]
-        answer = self._dispatcher.handle(frame, self.peer)
+        answer = self.send(request, version)
+        asked_id = self._correlation_id
         if isinstance(answer, asyncio.Future):
             answer = await answer
         assert answer is not None, "a request without a response"
+        told_id, response = self.decoded(request, version, answer)
+        assert told_id == asked_id
+        return response
+
+    def send(self, request: Request, version: int) -> Answer:
+        """The answer as a connection gets it."""
+        asked_id = self._correlation_id = self._correlation_id + 1
+        parts = encode_request(request, version, correlation_id=asked_id, client_id="test")
+        # Writable, and behind the size prefix: as a connection hands it over.
+        frame = memoryview(bytearray(b"".join(parts)))[4:]
+        return self.handle(frame)
+
+    def handle(self, frame: memoryview) -> Answer:
+        return self._dispatcher.handle(frame, self.peer)
+
+    @staticmethod
+    def decoded(request: Request, version: int, answer: Parts) -> tuple[int, Any]:
+        """Correlation id and response."""
         whole = b"".join(answer)
         assert int.from_bytes(whole[:4], "big") == len(whole) - 4
-        correlation_id, response = decode_response(ApiKey(request.api_key), version, whole[4:])
-        assert correlation_id == self._correlation_id
-        return response
+        return decode_response(ApiKey(request.api_key), version, whole[4:])
 
     async def create(self, name: str, *, partitions: int = 1, **configs: str) -> Topic:
         """A topic; settings by attribute name: `retention_ms="1"`."""
@@ -138,7 +164,7 @@ class Served:
         now_ms = self.node.env.clock.now_ms()
         one = self.node.topics.named(name).partition(partition)
         for _ in range(count):
-            one.append(memoryview(batch(b"value", timestamp=now_ms)), now_ms=now_ms)
+            one.append(memoryview(batch(b"value", timestamp=now_ms)), now_ms)
         await one.log.settle()
 
 
@@ -147,20 +173,21 @@ async def serving(
     settings: NodeSettings | None = None, *, disk: SimDisk | None = None
 ) -> AsyncIterator[Served]:
     """A started node; stopped cleanly at the end."""
+    disk = disk or SimDisk()
     env = Env(
         clock=FixedClock(),
         rng=SystemRng(),
-        disk=disk or SimDisk(),
+        disk=disk,
         tasks=LoopTasks(),
         senders=PlainSenders(),
     )
-    env.disk.mkdir(DATA)
+    disk.mkdir(DATA)
     directory = LogDirectory(env, f"{DATA}/{LOGS}")
     metastore = Wedge(await LocalMetaStore.open(env, f"{DATA}/{META}"))
     node = Node(env, settings or NodeSettings(), metastore, directory)
     await node.start()
     try:
-        yield Served(node, metastore)
+        yield Served(node, metastore, disk)
     finally:
         metastore.release()
         await node.stop()

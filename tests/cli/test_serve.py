@@ -82,8 +82,10 @@ def test_it_prints_one_ready_line_with_the_bound_addresses_and_sigterm_drains_an
     start: Start, tierlog: Cli, tmp_path: Path
 ) -> None:
     node = start()
-    kafka, _, number, store = node.ready().groups()
+    kafka, http, number, store = node.ready().groups()
+    assert http != "off"
     assert not kafka.endswith(":0")
+    assert not http.endswith(":0")
     assert (number, store) == ("1", f"file://{tmp_path}/data-store")
     assert tierlog("topic", "create", "t", "-c", "retention.ms=-1", "--bootstrap", kafka).code == 0
     assert tierlog("produce", "t", "--bootstrap", kafka, stdin=b"one\ntwo\n").code == 0

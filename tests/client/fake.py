@@ -28,6 +28,10 @@ from tierlog.wire.messages.produce import ProduceRequest, ProduceResponse
 
 QUICK = ClientSettings(request_timeout_s=5.0, deadline_s=20.0, connect_timeout_s=5.0)
 HOST = "server"
+CLIENT = "driver"
+"""The host on which the scenario itself runs."""
+LATE_SECONDS = 7.0
+"""Beyond the request timeout: the batch is written while its copy is under way."""
 
 
 class Fate(Enum):
@@ -41,7 +45,9 @@ class Fate(Enum):
     HALF_ANSWERED = auto()
     """Written; the connection breaks inside the answer."""
     SILENT = auto()
-    """Written; no answer ever comes."""
+    """Written; no answer ever comes, and nothing behind it is looked at."""
+    LATE = auto()
+    """Written, with all that came behind it, after the client has lost its patience."""
 
 
 Plan: TypeAlias = Callable[[int, ProduceRequest], Fate | ErrorCode]
@@ -66,21 +72,38 @@ class FakeBroker(Recorder):
         await self.start()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            frame = await reader.readexactly(frame_size(await reader.readexactly(SIZE_BYTES)))
+        frames: asyncio.Queue[bytes | None] = asyncio.Queue()
+        worker = asyncio.create_task(self._work(frames, writer))
+        self._connections.add(worker)
+        try:
+            while True:
+                size = frame_size(await reader.readexactly(SIZE_BYTES))
+                frames.put_nowait(await reader.readexactly(size))
+        finally:
+            frames.put_nowait(None)
+
+    async def _work(
+        self, frames: "asyncio.Queue[bytes | None]", writer: asyncio.StreamWriter
+    ) -> None:
+        """Carry out what was received, in order, though the sender may be long gone."""
+        while (frame := await frames.get()) is not None:
             if int.from_bytes(frame[:2], "big") == ApiKey.PRODUCE:
-                await self._take_produce(frame, writer)
+                if not await self._take_produce(frame, writer):
+                    writer.transport.abort()
+                    return
             elif (answer := await self._answer(frame)) is not None:
                 writer.write(answer)
 
-    async def _take_produce(self, frame: bytes, writer: asyncio.StreamWriter) -> None:
+    async def _take_produce(self, frame: bytes, writer: asyncio.StreamWriter) -> bool:
+        """False when the connection is to break."""
         header, request = decode_request(frame)
         assert isinstance(request, ProduceRequest)
         fate = self.plan(self.produce_count, request)
         self.produce_count += 1
         if fate is Fate.LOST_BEFORE:
-            writer.transport.abort()
-            raise ConnectionResetError
+            return False
+        if fate is Fate.LATE:
+            await asyncio.sleep(LATE_SECONDS)
         response = self._written(request, fate if isinstance(fate, ErrorCode) else None)
         async with self.world.appended:
             self.world.appended.notify_all()
@@ -89,12 +112,12 @@ class FakeBroker(Recorder):
             writer.write(answer[: len(answer) // 2])
             await asyncio.sleep(0.1)
         if fate in (Fate.LOST_AFTER, Fate.HALF_ANSWERED):
-            writer.transport.abort()
-            raise ConnectionResetError
+            return False
         if fate is Fate.SILENT:
             await asyncio.sleep(1000)
         if request.acks:
             writer.write(answer)
+        return True
 
     def _written(self, request: ProduceRequest, refusal: ErrorCode | None) -> ProduceResponse:
         (data,) = request.topic_data
@@ -149,5 +172,5 @@ def client_of(broker: FakeBroker, env: Env, settings: ClientSettings = QUICK) ->
 @contextlib.asynccontextmanager
 async def joined(world: SimWorld, broker: FakeBroker, settings: ClientSettings = QUICK):  # type: ignore[no-untyped-def]
     await begin(world, broker)
-    async with client_of(broker, world.env("client"), settings) as client:
+    async with client_of(broker, world.env(CLIENT), settings) as client:
         yield client

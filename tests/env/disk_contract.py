@@ -32,6 +32,27 @@ class DiskContract:
         assert buffer == b"aef\0"
         file.close()
 
+    def test_a_view_shows_what_is_there_and_what_comes(
+        self, disk: Disk, at: Callable[[str], str]
+    ) -> None:
+        file = disk.open(at("f"), create=True)
+        file.pwrite(b"abcdef", 0)
+        assert bytes(file.view(3, 2)) == b"cde"
+        assert file.is_cached(3, 2)
+        file.pwrite(b"x" * 10_000, 6)
+        assert bytes(file.view(10_004, 2)) == b"cdef" + b"x" * 10_000
+        assert file.is_cached(10_004, 2)
+        assert bytes(file.view(0, 4)) == b""
+        file.close()
+
+    def test_a_view_outlives_handle_and_name(self, disk: Disk, at: Callable[[str], str]) -> None:
+        file = disk.open(at("f"), create=True)
+        file.pwrite(b"abcdef", 0)
+        view = file.view(6, 0)
+        file.close()
+        disk.unlink(at("f"))
+        assert bytes(view) == b"abcdef"
+
     def test_writing_beyond_the_end_leaves_zeros(
         self, disk: Disk, at: Callable[[str], str]
     ) -> None:
@@ -89,6 +110,7 @@ class DiskContract:
         for call in (
             lambda: file.pread(1, 0),
             lambda: file.pread_into(bytearray(1), 0),
+            lambda: file.view(1, 0),
             lambda: file.pwrite(b"x", 0),
             file.fdatasync,
             file.size,

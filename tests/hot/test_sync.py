@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from tests.hot.support import SMALL, append, append_values, batch, env_on, open_log, read_values
-from tierlog.env import LocalTasks, SystemRng, local_env
+from tierlog.env import LocalTasks, SystemClock, SystemRng, local_env
 from tierlog.env.env import Env
 from tierlog.hot import Log, LogDirectory, LogSettings
 from tierlog.hot.checkpoint import load_checkpoint
@@ -36,11 +36,11 @@ class HeldTasks(LocalTasks):
         """Run the oldest call, as a thread would."""
         call, future = self.held.pop(0)
         try:
-            call()  # type: ignore[operator]  # as above
+            result = call()  # type: ignore[operator]  # as above
         except (OSError, JobUnfinished) as fault:
             future.set_exception(fault)
         else:
-            future.set_result(None)
+            future.set_result(result)
 
 
 class CountedLog:
@@ -88,7 +88,7 @@ def log_with(tasks: HeldTasks, disk: SimDisk, settings: LogSettings = SMALL) -> 
 
 
 async def test_what_one_turn_of_the_loop_asks_for_is_one_job(tasks: HeldTasks) -> None:
-    syncs, log = SyncScheduler(tasks), CountedLog()
+    syncs, log = SyncScheduler(tasks, SystemClock()), CountedLog()
     for _ in range(10):
         syncs.request(log)
     assert log.begun == 0
@@ -97,7 +97,7 @@ async def test_what_one_turn_of_the_loop_asks_for_is_one_job(tasks: HeldTasks) -
 
 
 async def test_a_log_has_one_job_at_a_time_and_the_next_gathers_the_rest(tasks: HeldTasks) -> None:
-    syncs, log = SyncScheduler(tasks), CountedLog()
+    syncs, log = SyncScheduler(tasks, SystemClock()), CountedLog()
     syncs.request(log)
     await turns()
     for _ in range(5):
@@ -114,8 +114,28 @@ async def test_a_log_has_one_job_at_a_time_and_the_next_gathers_the_rest(tasks: 
     assert syncs.is_idle(log)
 
 
+async def test_each_job_tells_how_long_it_blocked_and_the_queue_can_be_counted(
+    tasks: HeldTasks,
+) -> None:
+    moments = iter([10.0, 10.25, 20.0, 21.0])
+    clock = SystemClock()
+    with patch.object(SystemClock, "monotonic", lambda _: next(moments)):
+        syncs = SyncScheduler(tasks, clock, jobs_max=1)
+        told: list[float] = []
+        syncs.on_synced = told.append
+        for log in (CountedLog(), CountedLog()):
+            syncs.request(log)
+        await turns()
+        assert (syncs.pending_count, syncs.running_count) == (1, 1)
+        for _ in range(2):
+            tasks.let_go()
+            await turns()
+    assert told == [0.25, 1.0]
+    assert (syncs.pending_count, syncs.running_count) == (0, 0)
+
+
 async def test_only_so_many_jobs_run_at_once_first_come_first_synced(tasks: HeldTasks) -> None:
-    syncs = SyncScheduler(tasks, jobs_max=2)
+    syncs = SyncScheduler(tasks, SystemClock(), jobs_max=2)
     logs = [CountedLog() for _ in range(5)]
     for log in logs:
         syncs.request(log)
@@ -138,7 +158,7 @@ async def test_only_so_many_jobs_run_at_once_first_come_first_synced(tasks: Held
 
 async def test_after_a_failed_job_no_other_begins(tasks: HeldTasks) -> None:
     told: list[LogBroken] = []
-    syncs = SyncScheduler(tasks, jobs_max=1)
+    syncs = SyncScheduler(tasks, SystemClock(), jobs_max=1)
     syncs.on_broken = told.append
     first, second = CountedLog(), CountedLog()
     syncs.request(first)
@@ -155,7 +175,7 @@ async def test_after_a_failed_job_no_other_begins(tasks: HeldTasks) -> None:
 
 async def test_a_job_that_cannot_start_latches(tasks: HeldTasks) -> None:
     told: list[LogBroken] = []
-    syncs, log = SyncScheduler(tasks), CountedLog()
+    syncs, log = SyncScheduler(tasks, SystemClock()), CountedLog()
     syncs.on_broken = told.append
     syncs.request(log)
     with patch.object(tasks, "in_thread", side_effect=RuntimeError("shut down")):
@@ -166,7 +186,7 @@ async def test_a_job_that_cannot_start_latches(tasks: HeldTasks) -> None:
 
 
 async def test_a_log_that_cannot_capture_a_job_latches(tasks: HeldTasks) -> None:
-    syncs, log = SyncScheduler(tasks), CountedLog()
+    syncs, log = SyncScheduler(tasks, SystemClock()), CountedLog()
     syncs.request(log)
     with patch.object(log, "begin_sync", side_effect=ValueError("no snapshot")):
         await turns()
@@ -175,7 +195,7 @@ async def test_a_log_that_cannot_capture_a_job_latches(tasks: HeldTasks) -> None
 
 
 async def test_a_forgotten_log_is_not_synced(tasks: HeldTasks) -> None:
-    syncs, log = SyncScheduler(tasks), CountedLog()
+    syncs, log = SyncScheduler(tasks, SystemClock()), CountedLog()
     syncs.request(log)
     syncs.forget(log)
     await turns()

@@ -86,14 +86,21 @@ class Connection(Receiver):
         self.is_touched = True
         self._end += nbytes
         own = self._own
-        self._take_frames(self._buffers.scratch if own is None else own, must=False)
+        if own is None:
+            self._take_frames(self._buffers.scratch, must=False)
+        else:
+            # A large frame had its turn when its buffer grew; handling it gives the memory back.
+            self._take_frames(own, must=self._has_large_buffer)
 
     def eof_received(self) -> bool:
         """The peer sends no more. It may have closed altogether, so nothing is worth waiting for;
-        what is ready still leaves."""
+        what is queued still leaves."""
         self._replies.cancel()
+        if not self._sender.queued_bytes:
+            self._is_ending = True
+            return False
         self.end()
-        return True  # The sender closes the transport.
+        return True
 
     def resume_writing(self) -> None:
         """Plain senders write through the transport, which tells here that its buffer is empty."""
@@ -121,17 +128,24 @@ class Connection(Receiver):
         )
 
     @property
+    def queued_bytes(self) -> int:
+        return self._sender.queued_bytes
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it is our turn: a request is not answered, or reading is paused."""
         return bool(self._replies) or self._is_paused
 
     def end(self) -> None:
-        """Take no further request; close once those under way are answered."""
-        if not self._is_ending:
-            self._is_ending = True
-            if not self._transport.is_closing():
-                self._transport.pause_reading()
-            self._close_if_done()
+        """Take no further request; close once those under way are answered. What still arrives is
+        read and dropped: closing on unread bytes would reset, and lose replies on their way."""
+        if self._is_ending:
+            return
+        self._is_ending = True
+        self._drop_buffer()
+        if self._is_paused and not self._transport.is_closing():
+            self._transport.resume_reading()
+        self._close_if_done()
 
     def abort(self) -> None:
         self._is_ending = True
@@ -139,9 +153,8 @@ class Connection(Receiver):
 
     def rest(self) -> None:
         """Nothing has moved for a while: let go of a large buffer."""
-        if self._own is not None and not self.is_mid_frame:
-            self._give_back()
-            self._settle()
+        self._let_go_of_empty()
+        self._settle()
 
     # Frames
 
@@ -159,7 +172,10 @@ class Connection(Receiver):
         else:
             self._keep(view, start, end)
             if self._must_grow and (must or not self._budget.is_full):
-                self._grow()
+                # Who passes a full budget takes all it needs, or it would only stand in line again.
+                self._grow(at_once=self._budget.is_full)
+            elif self._budget.is_full:
+                self._let_go_of_empty()
         if self._charged or self._replies or self._own or self._end or self._sender.queued_bytes:
             self._settle()
             if self._must_pause():
@@ -170,18 +186,19 @@ class Connection(Receiver):
         handle, peer, replies, size_max = self._handle, self.peer, self._replies, self._size_max
         out: Parts = []
         out_bytes = count = 0
+        failure: Exception | None = None
         while end - start >= SIZE_BYTES:
             (size,) = size_at(view, start)
-            if not 0 < size <= size_max and not self._may_have(view, start, end):
-                break
-            stop = start + SIZE_BYTES + size
-            if stop > end:
-                break
-            count += 1
             try:
+                if not 0 < size <= size_max and not self._may_have(view, start, end):
+                    break
+                stop = start + SIZE_BYTES + size
+                if stop > end:
+                    break
+                count += 1
                 answer = handle(view[start + SIZE_BYTES : stop], peer)
             except Exception as error:  # noqa: BLE001  ends this connection, not the loop
-                self._refuse(error)
+                failure = error
                 break
             start = stop
             if answer is None:
@@ -205,22 +222,19 @@ class Connection(Receiver):
             self.has_greeted = True
             self._traffic.requests += count
         self._send(out)
+        if failure is not None:
+            self._refuse(failure)
         return start
 
     def _may_have(self, view: memoryview, start: int, end: int) -> bool:
-        """Whether a frame of unusual size may come; if not, the connection ends. Which limit holds
-        is known once the api key is there."""
+        """Check a frame of unusual size; False: not yet, which limit holds is known once the api
+        key is there. Raises BadFrame."""
         prefix = view[start : start + SIZE_BYTES]
-        bytes_max = self._limits.produce_bytes_max
-        try:
-            frame_size(prefix, bytes_max=bytes_max)
-            if end - start < _HEAD_BYTES:
-                return False
-            if _key_at(view, start + SIZE_BYTES)[0] != ApiKey.PRODUCE:
-                frame_size(prefix, bytes_max=self._size_max)
-        except BadFrame as error:
-            self._refuse(error)
+        frame_size(prefix, bytes_max=self._limits.produce_bytes_max)
+        if end - start < _HEAD_BYTES:
             return False
+        if _key_at(view, start + SIZE_BYTES)[0] != ApiKey.PRODUCE:
+            frame_size(prefix, bytes_max=self._size_max)
         return True
 
     # Replies
@@ -271,6 +285,7 @@ class Connection(Receiver):
 
     def _close_if_done(self) -> None:
         if not self._replies:
+            self._settle()
             self._sender.close()
 
     def _refuse(self, error: Exception) -> None:

@@ -190,6 +190,13 @@ class Controller:
         validate_only: bool = False,
     ) -> None:
         """Raise the number of partitions to `count`."""
+        for _ in range(TRIES):
+            self._check_more(topic, count, assignments)
+            if validate_only or await self._put_partitions(topic, count):
+                return
+        raise Contended(topic.name)
+
+    def _check_more(self, topic: Topic, count: int, assignments: list[list[int]] | None) -> None:
         present = len(topic.partitions)
         if count <= present:
             raise InvalidPartitions(
@@ -198,15 +205,17 @@ class Controller:
             )
         if count > PARTITIONS_MAX:
             raise InvalidPartitions(f"a topic has at most {PARTITIONS_MAX} partitions")
-        if assignments is not None:
-            if len(assignments) != count - present:
-                raise InvalidAssignment(
-                    f"{count - present} partitions are new, {len(assignments)} are assigned"
-                )
-            self._check_replicas(dict(enumerate(assignments, present)), first=present)
-        if validate_only:
+        if assignments is None:
             return
-        new = self._new_partitions(topic.id, range(present, count))
+        if len(assignments) != count - present:
+            raise InvalidAssignment(
+                f"{count - present} partitions are new, {len(assignments)} are assigned"
+            )
+        self._check_replicas(dict(enumerate(assignments, present)), first=present)
+
+    async def _put_partitions(self, topic: Topic, count: int) -> bool:
+        """False if somebody changed the topic meanwhile: look again."""
+        new = self._new_partitions(topic.id, range(len(topic.partitions), count))
         known = await self._metastore.get(state.topic_key(topic.id))
         if known is None:
             raise UnknownTopic(topic.name)
@@ -216,9 +225,8 @@ class Controller:
             [Compare(known.key, known.revision), Compare(new[0].key, 0)],
             [Put(known.key, known.value), *new],
         )
-        if not result.succeeded:
-            raise Contended(topic.name)
         await self._catalogue.applied(result.revision)
+        return result.succeeded
 
     async def alter(
         self, topic: Topic, changes: Sequence[Change], *, validate_only: bool = False
@@ -257,6 +265,5 @@ class Controller:
             return False
         value = TopicState(name=topic.name, configs=overrides).to_bytes()
         result = await self._metastore.txn([Compare(key, known.revision)], [Put(key, value)])
-        if result.succeeded:
-            await self._catalogue.applied(result.revision)
+        await self._catalogue.applied(result.revision)
         return result.succeeded

@@ -74,7 +74,10 @@ class Listener:
         off."""
         self._stop_accepting()
         for connection in list(self._connections):
-            connection.end()
+            if connection.is_waiting or connection.queued_bytes:
+                connection.end()
+            else:
+                connection.abort()
         try:
             async with asyncio.timeout(timeout_s):
                 await self._wait_until_all_gone()
@@ -189,7 +192,8 @@ class Listener:
             connection.rest()
         limits, traffic = self.limits, self.traffic
         quiet_s = now - connection.quiet_since_s
-        if not connection.has_greeted and now - connection.opened_s >= limits.handshake_s:
+        is_late = now - connection.opened_s >= limits.handshake_s
+        if is_late and not connection.has_greeted and not connection.is_waiting:
             traffic.closed_handshake += 1
             self._cut(connection, f"no request within {limits.handshake_s:g} s")
         elif connection.is_stuck and quiet_s >= limits.frame_s:

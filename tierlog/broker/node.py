@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tierlog.broker import state
 from tierlog.broker.catalogue import Catalogue
 from tierlog.broker.controller import Controller
+from tierlog.broker.looplag import LoopLag
 from tierlog.broker.producer_ids import ProducerIds
 from tierlog.broker.space import Marks, Space
 from tierlog.broker.stats import NodeStats
@@ -60,7 +61,9 @@ class Node:
         self.controller = Controller(metastore, self.catalogue, settings, env.rng)
         self.producer_ids = ProducerIds(metastore)
         self.space = Space(env.disk, directory.path, marks(env, settings, directory.path))
-        self._upkeep = Upkeep(env, self.catalogue, self.space, settings, self.stats)
+        self._upkeep = Upkeep(env, self.catalogue, self.space, settings)
+        self._loop_lag = LoopLag(env.clock, self.stats.loop_lag)
+        directory.syncs.on_synced = self.stats.syncs.note
         self._advertised = (
             parse_address(settings.advertise, name="advertise", port_min=1)
             if settings.advertise
@@ -102,6 +105,7 @@ class Node:
         await self.catalogue.load()
         self._spawn(self.catalogue.follow(), "catalogue")
         self._spawn(self._upkeep.run(), "upkeep")
+        self._loop_lag.start()
 
     async def _cluster_id(self) -> str:
         """Made once, at the first start."""
@@ -129,6 +133,7 @@ class Node:
 
     async def stop(self) -> None:
         """Sync, mark the logs clean, let go of everything. What can be closed is closed."""
+        self._loop_lag.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -5,7 +5,8 @@ kept in one of three ways: a little is copied aside (`_stash`); more keeps the s
 `_own`; a frame larger than that gets a buffer of its own, which grows with what has arrived, not
 with what was announced.
 
-Always holds: what was received and not handled is `[_start, _end)` of `_own`, or all of `_stash`.
+Always holds: what was received and not handled is `[_start, _end)` of `_own`, or without one the
+first `_end` bytes of `_stash`.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Receiver(asyncio.BufferedProtocol):
         """What `_start` and `_end` point into, outside of a read."""
         if self._own is not None:
             return self._own
-        self._buffers.scratch[: self._end] = self._stash
+        if self._end:
+            self._buffers.scratch[: self._end] = self._stash
         return self._buffers.scratch
 
     def _keep(self, view: memoryview, start: int, end: int) -> None:
@@ -111,13 +113,24 @@ class Receiver(asyncio.BufferedProtocol):
         own = self._own
         return own is not None and self._end - self._start == len(own) < self._frame_bytes(own)
 
-    def _grow(self) -> None:
+    @property
+    def _has_large_buffer(self) -> bool:
+        return self._own is not None and len(self._own) > BUFFER_BYTES
+
+    def _grow(self, *, at_once: bool) -> None:
         own = self._own
         assert own is not None
-        larger = memoryview(bytearray(min(len(own) * GROWTH, self._frame_bytes(own))))
+        frame_bytes = self._frame_bytes(own)
+        larger = memoryview(
+            bytearray(frame_bytes if at_once else min(len(own) * GROWTH, frame_bytes))
+        )
         larger[: len(own)] = own
         self._give_back()
         self._own = larger
+
+    def _let_go_of_empty(self) -> None:
+        if self._own is not None and not self.is_mid_frame:
+            self._give_back()
 
     def _drop_buffer(self) -> None:
         self._give_back()

@@ -37,17 +37,17 @@ class Space:
     __slots__ = (
         "_disk",
         "_is_refusing",
-        "_marks",
         "_path",
         "free_bytes",
         "is_pressing",
+        "marks",
         "throttle_ms",
     )
 
     def __init__(self, disk: Disk, path: str, marks: Marks) -> None:
         self._disk = disk
         self._path = path
-        self._marks = marks
+        self.marks = marks
         self._is_refusing = False
         self.throttle_ms = 0
         self.is_pressing = False
@@ -62,24 +62,24 @@ class Space:
     def look(self) -> None:
         """Ask the disk again."""
         self.free_bytes = free = self._disk.free_bytes(self._path)
-        was_refusing, self._is_refusing = self._is_refusing, free < self._marks.refuse_bytes
+        was_refusing, self._is_refusing = self._is_refusing, free < self.marks.refuse_bytes
         if self._is_refusing and not was_refusing:
             logger.error(
                 "%s has %d bytes free, less than %d: producing is refused until there is room",
                 self._path,
                 free,
-                self._marks.refuse_bytes,
+                self.marks.refuse_bytes,
             )
         elif was_refusing and not self._is_refusing:
             logger.warning("%s has room again: producing goes on", self._path)
-        self.throttle_ms = throttle_ms(free, self._marks)
+        self.throttle_ms = throttle_ms(free, self.marks)
         self.is_pressing = self._is_refusing or self.throttle_ms > 0
 
     def check(self) -> None:
         """Raises `OutOfSpace` while producing is refused."""
         if self._is_refusing:
             raise OutOfSpace(
-                f"the disk has {self.free_bytes} bytes free and keeps {self._marks.refuse_bytes}; "
+                f"the disk has {self.free_bytes} bytes free and keeps {self.marks.refuse_bytes}; "
                 "free some space, or shorten retention"
             )
 

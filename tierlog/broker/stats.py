@@ -78,6 +78,10 @@ class TopicStats:
         self.produce_errors = 0
         self.fetches = 0
 
+    def add(self, other: "TopicStats") -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
 
 class NodeStats:
     """Everything that belongs to no topic."""
@@ -90,7 +94,12 @@ class NodeStats:
         self.syncs = Histogram()
         self.throttles = 0
         self.throttled_ms = 0
-        self.produce_refusals = 0
+        self.produce_refusals: dict[type[Exception], int] = {}
+        """Batches that were not taken, by what was wrong with them."""
+
+    def refuse(self, error: Exception) -> None:
+        kind = type(error)
+        self.produce_refusals[kind] = self.produce_refusals.get(kind, 0) + 1
 
     def api(self, api_key: int) -> ApiStats:
         found = self.apis.get(api_key)

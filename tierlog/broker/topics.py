@@ -61,6 +61,8 @@ class Topics:
     def __init__(self) -> None:
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
+        self.departed = TopicStats()
+        """What topics that are gone had counted: totals of the node never go back."""
 
     def __iter__(self) -> Iterator[Topic]:
         """By name, so that answers do not depend on history."""
@@ -92,7 +94,8 @@ class Topics:
         self.by_id[topic.id] = topic
 
     def remove(self, topic: Topic) -> None:
-        self.by_id.pop(topic.id, None)
+        if self.by_id.pop(topic.id, None) is not None:
+            self.departed.add(topic.stats)
         if self.by_name.get(topic.name) is topic:
             del self.by_name[topic.name]
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tierlog.broker.catalogue import Catalogue
     from tierlog.broker.partition import Partition
     from tierlog.broker.space import Space
-    from tierlog.broker.stats import NodeStats
     from tierlog.config import NodeSettings
     from tierlog.env import Env
 
@@ -38,22 +37,18 @@ class Upkeep:
         catalogue: Catalogue,
         space: Space,
         settings: NodeSettings,
-        stats: NodeStats,
     ) -> None:
         self._env = env
         self._catalogue = catalogue
         self._space = space
         self._settings = settings
-        self._stats = stats
 
     async def run(self) -> None:
         """For ever."""
         clock = self._env.clock
         next_retention = clock.monotonic()
         while True:
-            due = clock.monotonic() + TICK_S
             await asyncio.sleep(TICK_S)
-            self._stats.loop_lag.note(max(0.0, clock.monotonic() - due))
             self._space.look()
             await self._each(self._roll)
             if clock.monotonic() >= next_retention and hasattr(Log, "expired_end"):

@@ -95,7 +95,7 @@ class Admin:
 
         await self._change(once)
         for name in _several(names):
-            self._router.cluster.forget(name)
+            self._router.cluster.doubt(name)
 
     async def create_partitions(
         self, topic: str, count: int, *, validate_only: bool = False, timeout_ms: int = 30_000
@@ -113,7 +113,7 @@ class Admin:
                 check(each.error_code, each.error_message)
 
         await self._change(once)
-        self._router.cluster.forget(topic)
+        self._router.cluster.doubt(topic)
 
     async def describe_configs(
         self,

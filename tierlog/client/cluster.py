@@ -70,6 +70,8 @@ class Cluster:
     controller: int = NOBODY
     nodes: dict[int, Address] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
+    doubted: set[str] = field(default_factory=set)
+    """Topics whose picture proved wrong. Ids and counts serve until a new one is taken."""
 
     def take(self, answer: MetadataResponse, *, now: float) -> None:
         """Nodes as answered; topics as answered, others as they were."""
@@ -79,13 +81,14 @@ class Cluster:
         for topic in answer.topics:
             if topic.name is None:
                 continue
+            self.doubted.discard(topic.name)
             if topic.error_code:
                 self.topics.pop(topic.name, None)
             else:
                 self.topics[topic.name] = _topic(topic, topic.name, now)
 
-    def forget(self, topic: str) -> None:
-        self.topics.pop(topic, None)
+    def doubt(self, topic: str) -> None:
+        self.doubted.add(topic)
 
 
 def _topic(answer: MetadataResponseTopic, name: str, now: float) -> TopicInfo:

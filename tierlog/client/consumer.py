@@ -100,6 +100,8 @@ class Consumer:
 
     async def poll(self, *, max_wait_ms: int = 500, min_bytes: int = 1) -> list[Consumed]:
         """What has come; an empty list when nothing does in time. One round, errors waited out."""
+        if not self.positions:
+            raise ValueError("no partitions are assigned")
         return await self._poll(dict(self.positions), max_wait_ms, min_bytes)
 
     async def __aiter__(self) -> AsyncIterator[Consumed]:
@@ -165,7 +167,7 @@ class Consumer:
         records: list[Consumed] = []
         troubles: list[BrokerError] = []
         for place, fetched in found.items():
-            if self.positions.get(place) != asked[place]:
+            if self.positions.get(place) != asked.get(place, -1):
                 continue  # Somebody has sought elsewhere meanwhile.
             if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE and self._reset is not None:
                 await self._seek([place], self._reset)

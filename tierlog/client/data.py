@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from tierlog.client.certainty import surely_not_written
 from tierlog.client.cluster import TopicInfo
 from tierlog.client.connection import Connection
-from tierlog.client.errors import BrokerError, ClientError, check, known_code
+from tierlog.client.errors import BadAnswer, BrokerError, ClientError, check, known_code
 from tierlog.client.pool import FETCH, PRODUCE
 from tierlog.client.router import Router, call
 from tierlog.client.values import Fetched, ListedOffset, NewRecord, Produced, TopicPartition
@@ -69,7 +69,7 @@ class Data:
             request = produce_request(info, partition, batch, acks=acks, timeout_ms=timeout_ms)
             version = id_version(connection, ApiKey.PRODUCE, info)
             answer = await call(connection, request, ProduceResponse, version=version)
-            return produced(answer)
+            return produced(answer, partition, acks=acks)
 
         retry = self._router.retry(deadline_s)
         while True:
@@ -134,6 +134,8 @@ class Data:
         )
         check(answer.error_code)
         fetched = _fetched(infos, answer)
+        if missing := places.keys() - fetched.keys():
+            raise BadAnswer(f"Fetch was answered without {sorted(missing)}")
         for place, each in fetched.items():
             if each.error:
                 self._router.note(BrokerError(each.error), place.topic)
@@ -207,17 +209,20 @@ def produce_request(
     )
 
 
-def produced(answer: ProduceResponse) -> Produced:
+def produced(answer: ProduceResponse, partition: int, *, acks: int) -> Produced:
     """The answer to a request of one batch."""
+    if acks == 0:
+        return Produced(base_offset=-1)
     for topic in answer.responses:
         for each in topic.partition_responses:
-            check(each.error_code, each.error_message)
-            return Produced(
-                base_offset=each.base_offset,
-                log_append_time_ms=each.log_append_time_ms,
-                log_start=each.log_start_offset,
-            )
-    return Produced(base_offset=-1)
+            if each.index == partition:
+                check(each.error_code, each.error_message)
+                return Produced(
+                    base_offset=each.base_offset,
+                    log_append_time_ms=each.log_append_time_ms,
+                    log_start=each.log_start_offset,
+                )
+    raise BadAnswer(f"Produce was answered without partition {partition}")
 
 
 def _fetch_topics(
@@ -244,7 +249,7 @@ def _fetched(
 ) -> dict[TopicPartition, Fetched]:
     names = {info.id: info.name for info in infos.values()}
     return {
-        TopicPartition(topic.topic or names[topic.topic_id], each.partition_index): Fetched(
+        TopicPartition(topic.topic or names.get(topic.topic_id, ""), each.partition_index): Fetched(
             error=known_code(each.error_code),
             high_watermark=each.high_watermark,
             last_stable_offset=each.last_stable_offset,

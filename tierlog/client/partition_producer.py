@@ -72,6 +72,7 @@ class PartitionProducer:
         self._connection: Connection | None = None
         self._pause_s = self._router.settings.backoff_s
         self._work = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
         self._task = asyncio.create_task(
             self._run(), name=f"produce {place.topic}-{place.partition}"
         )
@@ -166,8 +167,13 @@ class PartitionProducer:
         full = len(self._ready) > 1 or self._is_full(self._ready[0], 1)
         if wait <= 0 or full or self.hurry:
             return True
-        asyncio.get_running_loop().call_later(wait, self._work.set)
+        if self._alarm is None:
+            self._alarm = asyncio.get_running_loop().call_later(wait, self._ring)
         return False
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._work.set()
 
     async def _send(self) -> bool:
         window, router = self._window, self._router
@@ -203,12 +209,14 @@ class PartitionProducer:
         return False
 
     def _answered(self, batch: Batch, answer: asyncio.Future[Response]) -> None:
+        answer.exception()  # seen, also where nobody waits for it any more
         if batch not in self._window.batches:
             return  # The producer has ended meanwhile.
         try:
             response = answer.result()
             assert isinstance(response, ProduceResponse)
-            self._written(batch, produced(response).base_offset)
+            acks = self._settings.acks
+            self._written(batch, produced(response, self.place.partition, acks=acks).base_offset)
         except BrokerError as error:
             if error.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 # Written before, so long ago that the broker forgot where.

@@ -8,6 +8,7 @@ import asyncio
 from typing import TypeAlias
 
 from tierlog.client.connection import Connection
+from tierlog.client.errors import NotConnected
 from tierlog.client.settings import ClientSettings
 
 Address: TypeAlias = tuple[str, int]
@@ -22,6 +23,7 @@ class Pool:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
+        self._closed = False
         self._open: dict[tuple[Address, str], Connection] = {}
         self._locks: dict[tuple[Address, str], asyncio.Lock] = {}
 
@@ -32,13 +34,22 @@ class Pool:
     async def get(self, address: Address, lane: str = CONTROL) -> Connection:
         """The open connection, or a new one; callers at the same time share it."""
         key = address, lane
+        self._check_open()
         if (connection := self.find(address, lane)) is not None:
             return connection
         async with self._locks.setdefault(key, asyncio.Lock()):
             if (connection := self.find(address, lane)) is not None:
                 return connection
-            self._open[key] = connection = await self._connect(address)
+            connection = await self._connect(address)
+            self._open[key] = connection
+            if self._closed:  # meanwhile
+                connection.abort()
+            self._check_open()
             return connection
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise NotConnected("the client is closed")
 
     async def _connect(self, address: Address) -> Connection:
         settings = self._settings
@@ -52,6 +63,7 @@ class Pool:
         )
 
     async def close(self) -> None:
+        self._closed = True
         connections, self._open = list(self._open.values()), {}
         for connection in connections:
             await connection.close()

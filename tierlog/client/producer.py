@@ -67,13 +67,14 @@ class Producer:
     ) -> asyncio.Future[Placed]:
         """Take a record; the future tells where it went. Waits for metadata and for room."""
         self._check_alive()
-        count = len((await self._client.topic(topic)).partitions)
+        # A doubted picture will do to choose a partition: leaders are found when a batch is sent.
+        known = self.router.cluster.topics.get(topic) or await self._client.topic(topic)
         while self._unsettled_bytes >= self.settings.buffer_bytes_max:
             self._change.clear()
             await self._change.wait()
         self._check_alive()
         if partition is None:
-            partition = self._partitioner(topic).choose(key, count)
+            partition = self._partitioner(topic).choose(key, len(known.partitions))
         stamp = self.router.clock.now_ms() if timestamp is None else timestamp
         if not -1 <= stamp < 2**63:
             raise ValueError(f"timestamp {stamp} does not fit a record")
@@ -83,7 +84,7 @@ class Producer:
         return self._partition(TopicPartition(topic, partition)).append(record, size)
 
     async def flush(self) -> None:
-        """Wait until every record taken so far is written or has failed."""
+        """Wait until every record taken is written or has failed."""
         partitions = list(self._partitions.values())
         for each in partitions:
             each.hurry = True

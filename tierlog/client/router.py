@@ -124,18 +124,18 @@ class Router:
         return known
 
     def _fresh(self, name: str) -> TopicInfo | None:
-        known = self.cluster.topics.get(name)
+        known = None if name in self.cluster.doubted else self.cluster.topics.get(name)
         oldest = self.clock.monotonic() - self.settings.metadata_age_s_max
         return known if known is not None and known.asked_at >= oldest else None
 
     # Attempts
 
     def note(self, error: ClientError, topic: str | None = None) -> None:
-        """Forget what the error shows to be out of date."""
+        """Doubt what the error shows to be out of date."""
         lost = isinstance(error, NotConnected | OutcomeUnknown)
         moved = isinstance(error, BrokerError) and error.code in LEADER_CODES
         if topic is not None and (lost or moved):
-            self.cluster.forget(topic)
+            self.cluster.doubt(topic)
         if lost or (isinstance(error, BrokerError) and error.code is ErrorCode.NOT_CONTROLLER):
             self.cluster.controller = NOBODY
 

@@ -22,7 +22,7 @@ import threading
 from queue import SimpleQueue
 from typing import Final
 
-from tierlog.env.senders import OnDrained, OnLost, PlainSender, Sender
+from tierlog.env.senders import LINGER_S, OnDrained, OnLost, PlainSender, Sender
 from tierlog.types import Bytes
 
 INLINE_BYTES_MAX: Final = 64 * 1024
@@ -53,6 +53,7 @@ class DirectSender:
         "_on_lost",
         "_queue",
         "_socket",
+        "_timer",
         "_transport",
         "queued_bytes",
     )
@@ -76,6 +77,7 @@ class DirectSender:
         self._may_block = False
         self._job: list[Bytes] = []
         self._job_may_block = False
+        self._timer: asyncio.TimerHandle | None = None
         self._has_thread = self._is_waiting = self._is_closing = self._is_dead = False
 
     def send(self, parts: list[Bytes], *, may_block: bool = False) -> None:
@@ -95,13 +97,18 @@ class DirectSender:
     def close(self) -> None:
         self._is_closing = True
         if not self.queued_bytes and not self._is_dead:
+            _shut_down(self._socket, socket.SHUT_WR)
             self._die()
-            self._transport.close()
+            self._timer = self._loop.call_later(LINGER_S, self._transport.close)
 
     def abort(self) -> None:
-        if not self._is_dead:
+        if self._timer is not None:
+            self._timer.cancel()
+        elif self._is_dead:
+            return
+        else:
             self._die()
-            self._transport.abort()
+        self._transport.abort()
 
     # On the loop
 
@@ -186,7 +193,9 @@ class DirectSender:
         if not self._has_thread:
             self._socket.close()
         else:
-            _shut_down(self._socket)  # Ends the thread's send; it closes when it is back.
+            _shut_down(
+                self._socket, socket.SHUT_RDWR
+            )  # Ends the thread's send; it closes when it is back.
 
     # In a thread
 
@@ -285,8 +294,8 @@ def _may_write(peer: socket.socket) -> bool:
     return bool(poll.poll(PATIENCE_MS))
 
 
-def _shut_down(peer: socket.socket) -> None:
+def _shut_down(peer: socket.socket, how: int) -> None:
     try:
-        peer.shutdown(socket.SHUT_RDWR)
+        peer.shutdown(how)
     except OSError:  # The peer was faster.
         return

@@ -10,12 +10,14 @@ Nothing here has a cursor: every read and write names its position, so files may
 the loop and the sync threads.
 """
 
+import errno
 import fcntl
 import os
 from functools import cache
 from typing import Protocol
 
 from tierlog.env.fallocate import fallocate_keep_size
+from tierlog.env.mapping import Mapping
 from tierlog.types import Bytes, WritableBytes
 
 
@@ -26,6 +28,18 @@ class File(Protocol):
 
     def pread_into(self, buffer: WritableBytes, position: int) -> int:
         """Fill `buffer`; the count is smaller only at the end of the file."""
+        ...
+
+    def view(self, size: int, position: int) -> Bytes:
+        """The bytes without a copy, for the kernel to send and for nobody to look at.
+
+        They must lie within the file. If it is cut afterwards, sending them fails (EFAULT), and
+        touching them kills the process. They outlive the file's name and this handle.
+        """
+        ...
+
+    def is_cached(self, size: int, position: int) -> bool:
+        """Whether sending a view of these bytes would surely not wait for the disk."""
         ...
 
     def pwrite(self, data: Bytes, position: int) -> int:
@@ -97,6 +111,9 @@ CLOSED_FD = 0x7FFFFFFF
 """Stands for a closed file: no process may hold so many, so the kernel answers EBADF. For -1 some
 calls raise ValueError instead, which nobody who minds disk errors would catch."""
 
+CANNOT_MAP = (errno.ENODEV, errno.ENOMEM, errno.EACCES, errno.EPERM)
+"""The file system does not do it, or the process has too many: then bytes are copied."""
+
 
 @cache
 def boot_id() -> str:
@@ -108,10 +125,11 @@ def boot_id() -> str:
 class LocalFile:
     """A file descriptor."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_fd", "_mapping")
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._mapping: Mapping | None = None
 
     def pread(self, size: int, position: int) -> bytes:
         data = os.pread(self._fd, size, position)
@@ -133,6 +151,22 @@ class LocalFile:
             got += count
         return got
 
+    def view(self, size: int, position: int) -> Bytes:
+        end = position + size
+        mapping = self._mapping
+        if mapping is None or end > len(mapping.data):
+            try:
+                mapping = self._mapping = Mapping(self._fd, end)
+            except OSError as fault:
+                if fault.errno not in CANNOT_MAP:
+                    raise
+                return self.pread(size, position)
+        return mapping.data[position:end]
+
+    def is_cached(self, size: int, position: int) -> bool:
+        mapping = self._mapping
+        return mapping is not None and mapping.is_cached(size, position)
+
     def pwrite(self, data: Bytes, position: int) -> int:
         return os.pwrite(self._fd, data, position)
 
@@ -149,6 +183,7 @@ class LocalFile:
         return os.fstat(self._fd).st_size
 
     def close(self) -> None:
+        self._mapping = None
         fd, self._fd = self._fd, CLOSED_FD
         if fd != CLOSED_FD:
             os.close(fd)

@@ -13,6 +13,9 @@ from typing import Protocol
 
 from tierlog.types import Bytes
 
+LINGER_S = 1.0
+"""How long a closed connection waits for its peer to close too: some round trips."""
+
 OnDrained = Callable[[], None]
 OnLost = Callable[[Exception | None], None]
 
@@ -29,7 +32,9 @@ class Sender(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the connection once everything given is in the kernel."""
+        """End the connection once everything given is in the kernel: tell the peer that nothing
+        more comes, and close when it answers in kind, or a moment later. Meanwhile the protocol
+        must go on reading, or unread bytes turn the close into a reset."""
         ...
 
     def abort(self) -> None:
@@ -54,10 +59,11 @@ class Senders(Protocol):
 class PlainSender:
     """The transport's own buffer."""
 
-    __slots__ = ("_transport",)
+    __slots__ = ("_timer", "_transport")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
+        self._timer: asyncio.TimerHandle | None = None
         # The protocol shall hear `resume_writing` when the buffer is empty, not at some watermark.
         transport.set_write_buffer_limits(high=0)
 
@@ -66,13 +72,22 @@ class PlainSender:
         return self._transport.get_write_buffer_size()
 
     def send(self, parts: list[Bytes], *, may_block: bool = False) -> None:
-        if not self._transport.is_closing():
+        if self._timer is None and not self._transport.is_closing():
             self._transport.writelines(parts)
 
     def close(self) -> None:
-        self._transport.close()
+        transport = self._transport
+        if self._timer is not None or transport.is_closing():
+            return
+        if not transport.can_write_eof():  # TLS
+            transport.close()
+            return
+        transport.write_eof()
+        self._timer = asyncio.get_running_loop().call_later(LINGER_S, transport.close)
 
     def abort(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._transport.abort()
 
 

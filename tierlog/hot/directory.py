@@ -74,7 +74,7 @@ class LogDirectory:
         self._openings = asyncio.Semaphore(OPENINGS_MAX)
         self._sweeps: set[asyncio.Task[None]] = set()
         self._on_broken = on_broken
-        self.syncs: Syncs = syncs or SyncScheduler(env.tasks)
+        self.syncs: Syncs = syncs or SyncScheduler(env.tasks, env.clock)
         self.syncs.on_broken = self._fail
 
     @property

@@ -296,6 +296,37 @@ class Log:
         except OSError as fault:
             raise self._read_fault(fault) from fault
 
+    def view(self, offset: Offset, *, bytes_max: int, end: Offset | None = None) -> Bytes:
+        """What `read` answers, to be handed to a socket and never touched.
+
+        Where the bytes are trusted it is a view of the mapped segment: no copy, valid as long as
+        somebody holds it, also when the segment is trimmed or the log deleted. If it is truncated,
+        or the disk fails, sending it fails with EFAULT, while looking at it kills the process.
+        """
+        if self._ended:
+            raise self._refused()
+        if not self.log_start <= offset <= self.log_end:
+            raise OffsetOutOfRange(offset, log_start=self.log_start, log_end=self.log_end)
+        if end is None:
+            end = self.log_end if self._shows_at_once else self.visible_end
+        try:
+            return self.segments.view(offset, bytes_max=bytes_max, end=end)
+        except OSError as fault:
+            raise self._read_fault(fault) from fault
+
+    def is_recent(self, offset: Offset, size: int) -> bool:
+        """Whether a view of `size` bytes at `offset` can be sent without waiting for the disk.
+
+        Asks the kernel which pages it has: a microsecond, cheapest right after the view was made.
+        False if in doubt.
+        """
+        if self._ended or not self.log_start <= offset < self.log_end:
+            return False
+        try:
+            return self.segments.is_cached(offset, size)
+        except (OSError, LogError):
+            return False
+
     def find_by_time(self, timestamp: TimestampMs) -> tuple[Offset, TimestampMs] | None:
         """The first visible record at or after `timestamp`: its offset and its timestamp."""
         self._require_files()

@@ -1,4 +1,4 @@
-"""Reading one segment: whole batches by offset, the batch that answers a question about time.
+"""Reading one segment: whole batches by offset.
 
 What is served was checked. Bytes that this process appended or scanned are trusted; others are
 checked (CRC and offsets) when they are first read. An index entry is believed only if the batch it
@@ -15,11 +15,10 @@ from tierlog.hot.intervals import Intervals
 from tierlog.hot.resync import resync
 from tierlog.hot.scan import scan, walk
 from tierlog.hot.segment import Segment
-from tierlog.records.batch import HEADER_BYTES, PREFIX_BYTES, parse_header
-from tierlog.records.errors import CorruptBatch, MalformedRecords
+from tierlog.records.batch import HEADER_BYTES, PREFIX_BYTES
+from tierlog.records.errors import CorruptBatch
 from tierlog.records.header import BatchHeader
-from tierlog.records.record import decode_records
-from tierlog.types import NO_TIMESTAMP, Bytes, Offset, Position, TimestampMs
+from tierlog.types import Bytes, Offset, Position
 
 logger = logging.getLogger(__name__)
 
@@ -38,22 +37,14 @@ class _Found(Exception):
         self.place = (position, base_offset)
 
 
-def unreadable_answer(batch: Bytes, start: Offset) -> tuple[Offset, TimestampMs]:
-    """What a batch answers to a question about time when nobody can decode its records.
-
-    Its producer wrote garbage under a right CRC: the header is all there is to go by.
-    """
-    header = parse_header(batch)
-    return max(header.base_offset, start), header.max_timestamp
-
-
 class SegmentReader:
-    __slots__ = ("_checked", "_known", "_trusted_from", "segment")
+    __slots__ = ("_checked", "_known", "_trusted_from", "_viewed", "segment")
 
     def __init__(self, segment: Segment, *, trusted_from: int = EVERYTHING) -> None:
         self.segment = segment
         self._known: dict[Offset, Position] = {}
         self._checked = Intervals()
+        self._viewed = (Offset(-1), Position(0))
         # From here on bytes were, or will be, written or scanned by this process.
         self._trusted_from = trusted_from
 
@@ -76,6 +67,89 @@ class SegmentReader:
         # The damaged header claimed offsets that sound batches behind it hold.
         position, expected = self._locate_by_scan(offset, position, expected)
         return self._read_from(position, expected, bytes_max=bytes_max, end=end)
+
+    def view(self, offset: Offset, *, bytes_max: int, end: Offset) -> Bytes:
+        """What `read` answers, to be sent and not looked at: not copied where it is trusted."""
+        known = self._known.get(offset)
+        if known is not None and known >= self._trusted_from and bytes_max >= LARGE_BYTES:
+            data = self._view_on(known, bytes_max, end)
+            if data is not None:
+                self._viewed = (offset, known)
+                return data
+        span = self._trusted_span(offset, bytes_max, end)
+        if span is not None:
+            data = self.segment.view(*span)
+            if data is not None:
+                self._viewed = (offset, span[0])
+                return data
+        return self.read(offset, bytes_max=bytes_max, end=end)
+
+    def _view_on(self, position: Position, bytes_max: int, end: Offset) -> Bytes | None:
+        """The good road of a sequential reader, flat as in `_read_on`."""
+        segment = self.segment
+        stop = segment.size if end >= segment.next_offset else self._known.get(end, 0)
+        if stop - position <= bytes_max:
+            return None
+        pairs = segment.indexes().offsets.pairs
+        number = pairs.count_at_most(position + bytes_max - HEADER_BYTES, column=1) - 1
+        relative, border = pairs.pair(number) if number >= 0 else (0, 0)
+        if border <= position:
+            return None
+        file = segment.file()
+        header = file.pread(HEADER_BYTES, border)
+        if len(header) != HEADER_BYTES:
+            return None
+        base_offset, _, delta = unpack_place(header)
+        if base_offset + delta != segment.base_offset + relative:
+            return None
+        self._remember(base_offset, Position(border))
+        return file.view(border - position, position)
+
+    def _trusted_span(
+        self, offset: Offset, bytes_max: int, end: Offset
+    ) -> tuple[Position, int] | None:
+        """Position and size of whole trusted batches; None where `read` has to sort it out.
+
+        Borders come from the index, and from the header that it names.
+        """
+        position, expected = self.locate(offset)
+        segment = self.segment
+        if end >= segment.next_offset:
+            stop, next_offset = segment.size, segment.next_offset
+        else:
+            stop, next_offset = self.locate(end, behind=(position, expected))
+        size = stop - position
+        if size > bytes_max:
+            border = self._border(position, bytes_max) if bytes_max >= LARGE_BYTES else None
+            if border is None:
+                return None
+            stop, next_offset = border
+            size = stop - position
+        if size <= 0 or not (
+            position >= self._trusted_from or self._checked.covers(position, stop)
+        ):
+            return None
+        self._remember(next_offset, stop)
+        return position, size
+
+    def _border(self, position: Position, size: int) -> tuple[Position, Offset] | None:
+        """The last batch within `size` bytes that the index truly knows, if it is not the first."""
+        segment = self.segment
+        entry = segment.indexes().offsets.before_position(Position(position + size - HEADER_BYTES))
+        if entry is None or entry.position <= position:
+            return None
+        header = segment.file().pread(HEADER_BYTES, entry.position)
+        if len(header) < HEADER_BYTES:
+            return None
+        base_offset, _, delta = unpack_place(header)
+        return (entry.position, base_offset) if base_offset + delta == entry.last_offset else None
+
+    def is_cached(self, offset: Offset, size: int) -> bool:
+        """Whether `size` bytes from the batch that holds `offset` on are in the page cache."""
+        viewed, position = self._viewed
+        if viewed != offset:
+            position = self.locate(offset)[0]
+        return self.segment.file().is_cached(min(size, self.segment.size - position), position)
 
     def _read_on(self, position: Position, bytes_max: int, end: Offset) -> Bytes | None:
         """The good road of a sequential reader: trusted bytes, up to a border of the index.
@@ -192,7 +266,7 @@ class SegmentReader:
         state = walk(data, at=position, expected=expected, contiguous=segment.contiguous)
         self._checked.add(position, state.position)
         if state.position == position:
-            self._raise_damaged(position, expected, state.fault)
+            self.raise_damaged(position, expected, state.fault)
         return data if state.fault is None else memoryview(data)[: state.position - position]
 
     def locate(
@@ -258,7 +332,7 @@ class SegmentReader:
                 return segment.size, segment.next_offset
             sound = self._next_sound(state.position, state.next_offset)
             if sound is None or offset < sound[1]:
-                self._raise_damaged(state.position, state.next_offset, state.fault)
+                self.raise_damaged(state.position, state.next_offset, state.fault)
             position, expected = sound
 
     def _next_sound(self, position: Position, start: Offset) -> tuple[Position, Offset] | None:
@@ -272,88 +346,13 @@ class SegmentReader:
         )
         return None if found is None else (found[0], found[1].base_offset)
 
-    def _raise_damaged(
+    def raise_damaged(
         self, position: Position, start: Offset, fault: CorruptBatch | None
     ) -> NoReturn:
         reason = str(fault or f"no whole batch at position {position}")
         sound = self._next_sound(position, start)
         end = self.segment.next_offset if sound is None else sound[1]
         raise DamagedOffsets(start, end, where=self.segment.path, reason=reason)
-
-    def batch_at_time(self, timestamp: TimestampMs, *, start: Offset) -> Bytes | None:
-        """The first batch from `start` on whose largest timestamp is at or after `timestamp`."""
-        segment = self.segment
-        if segment.max_timestamp < timestamp:
-            return None
-        offset = max(start, self._offset_near(timestamp))
-        position, expected = self.locate(offset)
-        headers = HeaderWalk(segment)
-        while position < segment.size:
-            header = headers.at(position, expected)
-            if header is None or header.max_timestamp >= timestamp:
-                # Read through the checks: they raise where the header lied.
-                return self.read(max(offset, expected), bytes_max=1, end=segment.next_offset)
-            position = Position(position + header.size_bytes)
-            expected = header.next_offset
-        return None
-
-    def _offset_near(self, timestamp: TimestampMs) -> Offset:
-        """An offset up to which all timestamps are smaller, by the time index if it is right."""
-        segment = self.segment
-        entry = segment.indexes().times.before(timestamp)
-        if entry is None:
-            return segment.base_offset
-        header = HeaderWalk(segment).at(*self.locate(entry.last_offset))
-        if header and (header.max_timestamp, header.last_offset) == entry:
-            return header.next_offset
-        logger.warning("the time index of %s disagrees with its batches: rebuilt", segment.path)
-        segment.rebuild_indexes()
-        return segment.base_offset
-
-    def latest(self, *, start: Offset, end: Offset) -> tuple[Offset, TimestampMs] | None:
-        """The record of [start, end) with the largest timestamp, the first of several."""
-        segment = self.segment
-        if start <= segment.max_timestamp_offset < end:
-            found = self._latest_of_batch(segment.max_timestamp_offset, start)
-            if found is not None and found[1] == segment.max_timestamp:
-                return found
-        return self._latest_by_walk(start, end)
-
-    def _latest_by_walk(self, start: Offset, end: Offset) -> tuple[Offset, TimestampMs] | None:
-        """The largest of the segment is trimmed away or not visible yet: go by the headers."""
-        segment = self.segment
-        best: tuple[Offset, TimestampMs] | None = None
-        position, expected = self.locate(self._skip_smaller(start, end))
-        headers = HeaderWalk(segment)
-        while position < segment.size and expected < end:
-            header = headers.at(position, expected)
-            if header is None:
-                self._raise_damaged(position, expected, None)
-            if expected < start:  # The log start cuts through this batch.
-                best = self._latest_of_batch(start, start)
-            elif header.max_timestamp > (best[1] if best else NO_TIMESTAMP):
-                best = header.last_offset, header.max_timestamp
-            position = Position(position + header.size_bytes)
-            expected = header.next_offset
-        return None if best is None else self._latest_of_batch(best[0], start)
-
-    def _skip_smaller(self, start: Offset, end: Offset) -> Offset:
-        """An offset before which nothing from `start` on is larger, if the time index is right."""
-        entry = self.segment.indexes().times.before_offset(end)
-        if entry is None or entry.last_offset <= start:
-            return max(start, self.segment.base_offset)
-        header = HeaderWalk(self.segment).at(*self.locate(entry.last_offset))
-        agrees = header and (header.max_timestamp, header.last_offset) == entry
-        return entry.last_offset if agrees else max(start, self.segment.base_offset)
-
-    def _latest_of_batch(self, offset: Offset, start: Offset) -> tuple[Offset, TimestampMs] | None:
-        batch = self.read(offset, bytes_max=1, end=self.segment.next_offset)
-        try:
-            records = [record for record in decode_records(batch) if record.offset >= start]
-        except MalformedRecords:
-            return unreadable_answer(batch, start)
-        latest = max(records, key=lambda record: record.timestamp, default=None)
-        return None if latest is None else (latest.offset, latest.timestamp)
 
     def _remember(self, offset: Offset, position: Position) -> None:
         known = self._known

@@ -108,6 +108,11 @@ class Segment:
         """The `.log` file, for use before the next call to the pool."""
         return self._pool.get(self.path)
 
+    def view(self, position: Position, size: int) -> Bytes | None:
+        """Bytes to be sent, not looked at; None if the file is shorter than it should be."""
+        file = self.file()
+        return file.view(size, position) if file.size() >= position + size else None
+
     def activate(self, *, space: Space, create: bool = False) -> None:
         """Make this the segment that takes appends."""
         size_max = self._settings.segment_bytes

@@ -7,8 +7,9 @@ reader is told (`DamagedOffsets`), because records that once were there are miss
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from tierlog.hot import bytime
 from tierlog.hot.errors import DamagedOffsets
-from tierlog.hot.reader import EVERYTHING, SegmentReader, unreadable_answer
+from tierlog.hot.reader import EVERYTHING, SegmentReader
 from tierlog.hot.segment import Segment
 from tierlog.records.batch import parse_header
 from tierlog.records.errors import MalformedRecords
@@ -57,12 +58,37 @@ class SegmentList:
             return b""
         reader = self._recent
         if reader is None or not reader.segment.base_offset <= offset < reader.segment.next_offset:
-            reader = self._recent = self._reader_of(offset)
+            reader = self._turn_to(offset)
             if reader is None:
                 return b""
-            self._note_use(reader.segment)
             offset = max(offset, reader.segment.base_offset)
         return reader.read(offset, bytes_max=bytes_max, end=end)
+
+    def view(self, offset: Offset, *, bytes_max: int, end: Offset) -> Bytes:
+        """The same bytes, to be sent and not looked at."""
+        if offset >= end:
+            return b""
+        reader = self._recent
+        if reader is None or not reader.segment.base_offset <= offset < reader.segment.next_offset:
+            reader = self._turn_to(offset)
+            if reader is None:
+                return b""
+            offset = max(offset, reader.segment.base_offset)
+        return reader.view(offset, bytes_max=bytes_max, end=end)
+
+    def is_cached(self, offset: Offset, size: int) -> bool:
+        """Whether `size` bytes from the batch that holds `offset` on are in the page cache."""
+        reader = self._turn_to(offset)
+        return reader is not None and reader.is_cached(offset, size)
+
+    def _turn_to(self, offset: Offset) -> SegmentReader | None:
+        """The reader that answers for `offset`; it is asked first the next time."""
+        reader = self._recent
+        if reader is None or not reader.segment.base_offset <= offset < reader.segment.next_offset:
+            reader = self._recent = self._reader_of(offset)
+            if reader is not None:
+                self._note_use(reader.segment)
+        return reader
 
     def _reader_of(self, offset: Offset) -> SegmentReader | None:
         """The segment that holds `offset` or, across a gap, the first one behind it."""
@@ -103,7 +129,7 @@ class SegmentList:
             segment = reader.segment
             while start < min(segment.next_offset, end) and segment.max_timestamp >= timestamp:
                 self._note_use(segment)
-                batch = reader.batch_at_time(timestamp, start=start)
+                batch = bytime.batch_at_time(reader, timestamp, start=start)
                 if batch is None:
                     break
                 found = _first_at_time(batch, timestamp, start)
@@ -121,7 +147,7 @@ class SegmentList:
                 break
             if start < segment.next_offset and segment.base_offset < end:
                 self._note_use(segment)
-                found = reader.latest(start=start, end=end)
+                found = bytime.latest(reader, start=start, end=end)
                 if found and (best is None or (-found[1], found[0]) < (-best[1], best[0])):
                     best = found
         return best
@@ -144,4 +170,4 @@ def _first_at_time(
     try:
         return first_record_at_or_after(batch, timestamp, from_offset=start)
     except MalformedRecords:
-        return unreadable_answer(batch, start)
+        return bytime.unreadable_answer(batch, start)

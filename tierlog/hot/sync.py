@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from tierlog.env import Tasks
+from tierlog.env import Clock, Tasks
 from tierlog.hot.errors import LogBroken, LogError
 
 RETRY_SECONDS = 0.25
@@ -61,6 +61,18 @@ class Syncs(Protocol):
     broken: LogBroken | None
     on_broken: Callable[[LogBroken], None]
     """Told once, by whoever latches."""
+    on_synced: Callable[[float], None]
+    """Told after each finished job for how many seconds it blocked."""
+
+    @property
+    def pending_count(self) -> int:
+        """Logs that wait for their job."""
+        ...
+
+    @property
+    def running_count(self) -> int:
+        """Jobs under way."""
+        ...
 
     def request(self, log: Syncable) -> None:
         """Something is pending on the log."""
@@ -85,6 +97,15 @@ class _Latch:
         self._pending: dict[Syncable, None] = {}
         self.broken: LogBroken | None = None
         self.on_broken: Callable[[LogBroken], None] = lambda _: None
+        self.on_synced: Callable[[float], None] = lambda _: None
+
+    @property
+    def pending_count(self) -> int:
+        return len(self._pending)
+
+    @property
+    def running_count(self) -> int:
+        return 0
 
     def latch(self, fault: BaseException) -> LogBroken:
         if self.broken is None:
@@ -102,14 +123,23 @@ class _Latch:
 class SyncScheduler(_Latch):
     """Runs jobs in threads and hears of them on the running loop."""
 
-    def __init__(self, tasks: Tasks, *, jobs_max: int = 4) -> None:
+    def __init__(self, tasks: Tasks, clock: Clock, *, jobs_max: int = 4) -> None:
         super().__init__()
         self._tasks = tasks
+        self._clock = clock
         self._jobs_max = jobs_max
         self._running: dict[Syncable, Job] = {}
         self._resting: dict[Syncable, None] = {}
         """Logs whose job waits for another try."""
         self._woken = False
+
+    @property
+    def pending_count(self) -> int:
+        return len(self._pending) + len(self._resting)
+
+    @property
+    def running_count(self) -> int:
+        return len(self._running)
 
     def request(self, log: Syncable) -> None:
         self._pending[log] = None
@@ -136,7 +166,7 @@ class SyncScheduler(_Latch):
     def _start(self, log: Syncable) -> None:
         try:
             job = log.begin_sync()
-            outcome = self._tasks.in_thread(job.run)
+            outcome = self._tasks.in_thread(partial(self._run, job))
         except Exception as fault:  # noqa: BLE001 - it reaches everybody through the latch.
             self.latch(fault)  # Nobody may wait for a job that never runs.
             return
@@ -144,7 +174,13 @@ class SyncScheduler(_Latch):
         self._resting.pop(log, None)
         outcome.add_done_callback(partial(self._done, log, job))
 
-    def _done(self, log: Syncable, job: Job, outcome: asyncio.Future[None]) -> None:
+    def _run(self, job: Job) -> float:
+        """In a thread: the time that it takes is the disk's, not that of a busy loop."""
+        began = self._clock.monotonic()
+        job.run()
+        return self._clock.monotonic() - began
+
+    def _done(self, log: Syncable, job: Job, outcome: asyncio.Future[float]) -> None:
         del self._running[log]
         fault = asyncio.CancelledError() if outcome.cancelled() else outcome.exception()
         if isinstance(fault, JobUnfinished):
@@ -153,6 +189,7 @@ class SyncScheduler(_Latch):
             self.latch(fault)
             return
         else:
+            self.on_synced(outcome.result())
             log.end_sync(job)
         self._start_jobs()
 

@@ -24,7 +24,7 @@ FRAME_MAGIC = b"TLtx"
 
 PUT, PUT_IN_SESSION, DELETE = 1, 2, 3
 
-_HEAD = Struct(">8sHHI")  # magic, major, minor, crc of everything behind it
+_HEAD = Struct(">8sHHI")  # magic, major, minor, crc of the versions and of everything behind it
 _JOURNAL = Struct(">16sQ")  # store id, revision that it begins behind
 _SNAPSHOT = Struct(">16sQI")  # store id, revision, number of entries
 _ENTRY = Struct(">BHIQQ")  # kind, key bytes, value bytes, created, revision
@@ -33,6 +33,7 @@ _FRAME = Struct(
 )  # magic, crc of what is behind it, payload bytes, txns, revision, position
 _CHANGE = Struct(">BHI")  # kind, key bytes, value bytes
 _COUNT = Struct(">I")
+_VERSION = Struct(">HH")
 
 HEAD_BYTES = _HEAD.size
 JOURNAL_HEAD_BYTES = _HEAD.size + _JOURNAL.size
@@ -83,7 +84,11 @@ class Frame:
 
 
 def _with_head(magic: bytes, body: bytes) -> bytes:
-    return _HEAD.pack(magic, MAJOR, MINOR, crc32c(body)) + body
+    return _HEAD.pack(magic, MAJOR, MINOR, crc_of(_VERSION.pack(MAJOR, MINOR), body)) + body
+
+
+def crc_of(version: Bytes, body: Bytes) -> int:
+    return crc32c(body, crc32c(version))
 
 
 def _checked_body(data: Bytes, magic: bytes, size: int | None) -> memoryview:
@@ -95,7 +100,7 @@ def _checked_body(data: Bytes, magic: bytes, size: int | None) -> memoryview:
     if major > MAJOR:
         raise UnknownMajor(major)
     body = memoryview(data)[HEAD_BYTES : None if size is None else HEAD_BYTES + size]
-    if crc32c(body) != crc:
+    if crc_of(memoryview(data)[8:12], body) != crc:
         raise Unreadable("its checksum is wrong")
     return body
 

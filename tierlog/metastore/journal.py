@@ -21,7 +21,7 @@ from errno import EDQUOT, ENOSPC
 
 from tierlog.env import DiskLock, Env, File
 from tierlog.metastore import codec
-from tierlog.metastore.codec import JOURNAL_HEAD_BYTES, JournalHead, Snapshot
+from tierlog.metastore.codec import FRAME_HEAD_BYTES, JOURNAL_HEAD_BYTES, JournalHead, Snapshot
 from tierlog.metastore.errors import (
     MetaStoreBroken,
     MetaStoreDamaged,
@@ -36,6 +36,8 @@ from tierlog.metastore.state import Applied
 
 LOCK, SNAPSHOT, JOURNAL, TORN = ".lock", "snapshot", "journal", "journal.torn"
 NO_SPACE = (ENOSPC, EDQUOT)
+RESERVE_BYTES = 64 << 10
+"""Blocks are reserved in steps of this size: seldom, and little for a small store."""
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ class Journal:
         self.snapshot_bytes = 0
         self._store_id = bytes(16)
         self._end = 0
+        """Behind the last frame. The mark begins here."""
+        self._reserved = 0
         self._file: File | None = None
         self._lock: DiskLock | None = None
 
@@ -210,9 +214,10 @@ class Journal:
     # Writing
 
     def append(self, txns: Sequence[Applied]) -> None:
-        """Make the transactions durable. `MetaStoreFull`: nothing changed."""
+        """Make the transactions durable. `MetaStoreUnavailable`: nothing changed."""
         assert self._file is not None
         frame = codec.encode_frame(txns, position=self._end)
+        self._reserve(self._end + len(frame) + FRAME_HEAD_BYTES)
         try:
             write_at(self._file, frame, self._end)
         except OSError as fault:
@@ -224,6 +229,18 @@ class Journal:
         self.revision = txns[-1].revision
         self._mark()
 
+    def _reserve(self, size: int) -> None:
+        """Space for a frame and its mark, so that a full disk says no before anything is written.
+        Where the file system cannot reserve, the write says it."""
+        assert self._file is not None
+        if size <= self._reserved:
+            return
+        try:
+            self._file.fallocate(size + RESERVE_BYTES)
+        except OSError as fault:
+            raise self._full(fault) from fault
+        self._reserved = size + RESERVE_BYTES
+
     def _take_back(self, fault: OSError) -> None:
         """A full disk took a part of a frame. It cannot be taken for one, but its space is due."""
         assert self._file is not None
@@ -231,6 +248,7 @@ class Journal:
             if fault.errno not in NO_SPACE:
                 raise fault
             self._file.truncate(self._end)
+        self._reserved = 0
         self._mark()
 
     def _mark(self) -> None:
@@ -254,7 +272,7 @@ class Journal:
         file = self._replace(JOURNAL, head)
         if self._file is not None:
             self._file.close()
-        self._file, self._end = file, len(head)
+        self._file, self._end, self._reserved = file, len(head), 0
 
     def _replace(self, name: str, data: bytes) -> File:
         """After a power cut the old or the new content is there; after the return, the new one."""

@@ -16,7 +16,7 @@ the store is closed or opened again. History for watches begins when the store i
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -35,11 +35,10 @@ from tierlog.metastore.port import (
     Delete,
     Entries,
     Entry,
-    Events,
     Put,
     TxnResult,
 )
-from tierlog.metastore.state import Group, State, check_txn
+from tierlog.metastore.state import Group, State, Watch, check_txn
 
 JOURNAL_BYTES_MIN = 4 << 20
 """The journal may always grow this far, and beyond as far as the snapshot is large: so compaction
@@ -129,7 +128,7 @@ class LocalMetaStore:
         self._check_open()
         return self._state.listing(prefix), self._state.revision
 
-    def watch(self, prefix: str, *, after: int) -> AsyncIterator[Events]:
+    def watch(self, prefix: str, *, after: int) -> Watch:
         return self._state.watch(prefix, after=after)
 
     # Transactions
@@ -150,7 +149,7 @@ class LocalMetaStore:
 
     def _check_open(self) -> None:
         if self._fault is not None:
-            raise self._fault
+            raise self._fault.with_traceback(None)  # Else it grows with everybody who is told.
         if self._is_closing:
             raise MetaStoreClosed("the metastore is closed")
 

@@ -10,7 +10,7 @@ its own, so a slow one costs no memory: when what it needs is gone it is told so
 import asyncio
 from bisect import bisect_left
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tierlog.metastore.errors import InvalidTxn, MetaStoreError, WatchLost
@@ -103,8 +103,9 @@ class State:
         self._changes = self._bytes = 0
         self._sorted: list[str] | None = None
         self._wakers: list[asyncio.Future[None]] = []
-        self._is_closed = False
-        self._fault: MetaStoreError | None = None
+        self.is_closed = False
+        self.fault: MetaStoreError | None = None
+        """What watches are told from now on."""
 
     def listing(self, prefix: str) -> list[Entry]:
         if self._sorted is None:
@@ -189,29 +190,23 @@ class State:
         while self._sizes and self._sizes[0][0] <= revision:
             self._forget_oldest()
 
-    async def watch(
-        self,
-        prefix: str,
-        *,
-        after: int,
-        is_over: Callable[[], bool] = lambda: False,
-        is_paused: Callable[[], bool] = lambda: False,
-    ) -> AsyncIterator[Events]:
-        """See the port. Whoever changes the answer of `is_over` or `is_paused` calls `wake`."""
-        seen = after
-        while not (self._is_closed or is_over()):
-            if self._fault is not None:
-                raise self._fault
-            if is_paused() or seen >= self.revision:
-                await self._next_change()
-                continue
+    def watch(self, prefix: str, *, after: int) -> "Watch":
+        return Watch(self, prefix, after=after)
+
+    def next_of(self, prefix: str, *, seen: int) -> tuple[int, Events]:
+        """The first change behind revision `seen` that concerns the prefix, and how far that
+        looked; no events when there is none yet."""
+        if self.fault is not None:
+            raise self.fault.with_traceback(None)  # Else it grows with everybody who is told.
+        while seen < self.revision:
             if seen < self.oldest:
                 raise WatchLost(seen, oldest=self.oldest)
             seen += 1
             if events := _events(self._history[seen], prefix):
-                yield events
+                return seen, events
+        return seen, []
 
-    async def _next_change(self) -> None:
+    async def next_change(self) -> None:
         waker = asyncio.get_running_loop().create_future()
         self._wakers.append(waker)
         try:
@@ -228,13 +223,43 @@ class State:
 
     def fail(self, fault: MetaStoreError) -> None:
         """Watches raise `fault` from now on."""
-        self._fault = fault
+        self.fault = fault
         self.wake()
 
     def close(self) -> None:
         """Watches end."""
-        self._is_closed = True
+        self.is_closed = True
         self.wake()
+
+
+class Watch:
+    """Implements what the port's `watch` returns. Not a generator: a process that dies in a
+    simulated world leaves nothing behind that somebody would have to close."""
+
+    def __init__(self, state: State, prefix: str, *, after: int) -> None:
+        self._state = state
+        self._prefix = prefix
+        self._seen = after
+
+    def __aiter__(self) -> "Watch":
+        return self
+
+    async def __anext__(self) -> Events:
+        while not self.is_over():
+            if not self.is_paused():
+                self._seen, events = self._state.next_of(self._prefix, seen=self._seen)
+                if events:
+                    return events
+            await self._state.next_change()
+        raise StopAsyncIteration
+
+    def is_over(self) -> bool:
+        """Whoever changes the answer wakes the state's watches."""
+        return self._state.is_closed
+
+    def is_paused(self) -> bool:
+        """Likewise. A paused watch delivers nothing, and misses nothing."""
+        return False
 
 
 def _events(applied: Applied, prefix: str) -> list[Event]:

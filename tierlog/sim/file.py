@@ -36,6 +36,13 @@ class SimFile:
         view[: len(data)] = data
         return len(data)
 
+    def view(self, size: int, position: int) -> Bytes:
+        return self.pread(size, position)
+
+    def is_cached(self, size: int, position: int) -> bool:
+        self._check_open()
+        return True
+
     def pwrite(self, data: Bytes, position: int) -> int:
         self._check_write()
         # memoryviews may have wide items; the kernel counts bytes.

@@ -8,7 +8,7 @@ whichever point they were; its sessions expire when their time to live is over.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from random import Random
 
 from tierlog.env import Env
@@ -28,7 +28,7 @@ from tierlog.metastore.port import (
     Put,
     TxnResult,
 )
-from tierlog.metastore.state import State, check_txn
+from tierlog.metastore.state import State, Watch, check_txn
 from tierlog.sim.life import context_of
 
 DELAY_SECONDS_MAX = 0.02
@@ -212,7 +212,7 @@ class SimMetaStore:
         self._env = env
         self._cluster = cluster
         self._sessions: list[SimSession] = []
-        self._is_closed = False
+        self.is_closed = False
 
     async def get(self, key: str) -> Entry | None:
         await self._go()
@@ -235,19 +235,9 @@ class SimMetaStore:
         finally:
             await self._cluster.travel()
 
-    async def watch(self, prefix: str, *, after: int) -> AsyncIterator[Events]:
+    def watch(self, prefix: str, *, after: int) -> "SimWatch":
         self._check_open()
-        events = self._cluster.state.watch(
-            prefix,
-            after=after,
-            is_over=lambda: self._is_closed,
-            is_paused=lambda: not self._cluster.is_up,
-        )
-        async for each in events:
-            await self._cluster.travel()
-            if self._is_closed:
-                return
-            yield each
+        return SimWatch(self, self._cluster, prefix, after=after)
 
     def session(self, *, ttl_ms: int) -> SimSession:
         self._check_open()
@@ -256,7 +246,7 @@ class SimMetaStore:
         return session
 
     async def close(self) -> None:
-        self._is_closed = True
+        self.is_closed = True
         for session in self._sessions:
             session.abandon()
         self._cluster.state.wake()
@@ -267,5 +257,29 @@ class SimMetaStore:
         self._cluster.check_up()
 
     def _check_open(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             raise MetaStoreClosed("the metastore's client is closed")
+
+
+class SimWatch(Watch):
+    """Ends with its client, waits while the cluster is away; events take their time to arrive."""
+
+    def __init__(
+        self, store: SimMetaStore, cluster: SimMetaCluster, prefix: str, *, after: int
+    ) -> None:
+        super().__init__(cluster.state, prefix, after=after)
+        self._store = store
+        self._cluster = cluster
+
+    def is_over(self) -> bool:
+        return self._store.is_closed
+
+    def is_paused(self) -> bool:
+        return not self._cluster.is_up
+
+    async def __anext__(self) -> Events:
+        events = await super().__anext__()
+        await self._cluster.travel()
+        if self.is_over():
+            raise StopAsyncIteration
+        return events

@@ -106,8 +106,7 @@ async def test_pitfall_5_a_topic_made_again_has_another_id(served: Served) -> No
 async def test_pitfall_5_topic_ids_outlive_a_restart() -> None:
     async with serving() as served:
         first = (await result(served, topic("t"))).topic_id
-        disk = served.node.env.disk
-    async with serving(disk=disk) as served:  # type: ignore[arg-type]  # the disk given by default
+    async with serving(disk=served.disk) as served:
         assert served.node.topics.named("t").id == first
 
 

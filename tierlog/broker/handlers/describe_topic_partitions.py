@@ -47,7 +47,7 @@ async def handle(
     page: list[DescribeTopicPartitionsResponseTopic] = []
     async for name in in_turns(names_from(request, call)):
         if not room:
-            return answer(page, Cursor(topic_name=name, partition_index=0))
+            return page_of(page, Cursor(topic_name=name, partition_index=0))
         try:
             topic = topic_of(name, call.node)
         except TierlogError as error:
@@ -58,8 +58,8 @@ async def handle(
         page.append(described(topic, topic.partitions[first:end], call))
         room -= max(0, end - first)
         if end < len(topic.partitions):
-            return answer(page, Cursor(topic_name=name, partition_index=end))
-    return answer(page, None)
+            return page_of(page, Cursor(topic_name=name, partition_index=end))
+    return page_of(page, None)
 
 
 def names_from(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]:
@@ -69,7 +69,7 @@ def names_from(request: DescribeTopicPartitionsRequest, call: Call) -> list[str]
     return sorted(name for name in asked if name >= first)
 
 
-def answer(
+def page_of(
     page: list[DescribeTopicPartitionsResponseTopic], following: Cursor | None
 ) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=page, next_cursor=following)
@@ -78,7 +78,7 @@ def answer(
 def invalid_cursor(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     # The answer has no place for an error but its topics.
     names = sorted({topic.name for topic in request.topics})
-    return answer([unknown(name, ErrorCode.INVALID_REQUEST) for name in names], None)
+    return page_of([unknown(name, ErrorCode.INVALID_REQUEST) for name in names], None)
 
 
 def described(

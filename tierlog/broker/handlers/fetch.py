@@ -39,6 +39,8 @@ FLEXIBLE_FROM: Final = 12
 IDS_FROM: Final = 13
 REPLICA_STATE_FROM: Final = 15
 READ_COMMITTED: Final = 1
+ON_LOOP_MAX: Final = 64 << 10
+"""Bytes of a partition that a sender may still send on the loop."""
 
 
 class Read(NamedTuple):
@@ -165,14 +167,16 @@ class PendingFetch:
         is_first = self._size == 0
         if limit <= 0 and not is_first:
             return Read(ask.partition, 0, end, log.log_start)
-        records = log.read(Offset(offset), bytes_max=max(limit, 0), end=end)
+        records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
         size = len(records)
         if size > limit and not is_first:
             # Only the first partition with data may exceed the limit, so that a reader always
             # gets on; the others have their turn in the next fetch.
             return Read(ask.partition, 0, end, log.log_start)
         self._size += size
-        return Read(ask.partition, 0, end, log.log_start, records, may_block=False)
+        # Large replies are never sent on the loop; of small ones the pages must be there.
+        may_block = size <= ON_LOOP_MAX and not log.is_recent(Offset(offset), size)
+        return Read(ask.partition, 0, end, log.log_start, records, may_block=may_block)
 
     # Waiting
 

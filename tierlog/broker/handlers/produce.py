@@ -95,8 +95,9 @@ def answer_one(produced: Produced, call: Call) -> Parts | None:
     try:
         base_offset, last_offset, timestamp, is_duplicate = partition.append(batch, node.now_ms())
     except TierlogError as error:
+        topic.stats.produces += 1
         topic.stats.produce_errors += 1
-        return encoded([(key, [Placed(index, error=error)])], call)
+        return encoded([(key, [refused(index, error, call)])], call)
     if is_duplicate:
         return None
     stats = topic.stats
@@ -153,7 +154,6 @@ def refusal_of_all(transactional_id: str | None, acks: int, call: Call) -> Tierl
     try:
         call.node.space.check()
     except TierlogError as error:
-        call.node.stats.produce_refusals += 1
         return error
     return None
 
@@ -168,11 +168,11 @@ def place_all(
 ) -> list[Placed]:
     """Append what came for one topic."""
     if refusal is not None:
-        return [Placed(index, error=refusal) for index, _ in partitions]
+        return [refused(index, refusal, call) for index, _ in partitions]
     try:
         topic = call.node.topics.find(key)
     except TierlogError as error:
-        return [Placed(index, error=error) for index, _ in partitions]
+        return [refused(index, error, call) for index, _ in partitions]
     topic.stats.produces += 1
     return [place(topic, index, batch, acks, waits, call) for index, batch in partitions]
 
@@ -197,7 +197,7 @@ def place(
         appended = partition.append(batch, call.node.now_ms())
     except TierlogError as error:
         topic.stats.produce_errors += 1
-        return Placed(index, error=error)
+        return refused(index, error, call)
     base_offset, last_offset, timestamp, is_duplicate = appended
     log = partition.log
     if acks == ACKS_ALL or is_duplicate:
@@ -207,6 +207,11 @@ def place(
         stats.bytes_in += len(batch)
         stats.records_in += last_offset - base_offset + 1
     return Placed(index, base_offset, timestamp, log.log_start)
+
+
+def refused(index: int, error: TierlogError, call: Call) -> Placed:
+    call.node.stats.refuse(error)
+    return Placed(index, error=error)
 
 
 def wait_for(log: Log, end: Offset, waits: list[asyncio.Future[None]]) -> None:
@@ -304,7 +309,7 @@ class Acknowledgement:
             (
                 key,
                 [
-                    one if one.error is not None else Placed(one.partition, error=fault)
+                    one if one.error is not None else refused(one.partition, fault, self._call)
                     for one in placed
                 ],
             )

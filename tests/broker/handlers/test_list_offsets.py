@@ -1,0 +1,143 @@
+"""ListOffsets: ends, beginnings and moments."""
+
+from typing import Any
+
+import pytest
+
+from tests.broker.support import Served
+from tests.hot.support import batch
+from tierlog.types import Offset
+from tierlog.wire.error_codes import ErrorCode
+from tierlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+
+VERSIONS = range(1, 12)
+NEWEST = VERSIONS[-1]
+T0 = 1_700_000_000_000
+
+
+def asked(*timestamps: int, name: str = "t", epoch: int = -1) -> ListOffsetsRequest:
+    """Each for the partition of its place."""
+    return ListOffsetsRequest(
+        replica_id=-1,
+        topics=[
+            ListOffsetsTopic(
+                name=name,
+                partitions=[
+                    ListOffsetsPartition(
+                        partition_index=index, timestamp=each, current_leader_epoch=epoch
+                    )
+                    for index, each in enumerate(timestamps)
+                ],
+            )
+        ],
+    )
+
+
+async def look_up(served: Served, timestamp: int, version: int = NEWEST) -> Any:
+    response = await served.call(asked(timestamp), version)
+    return response.topics[0].partitions[0]
+
+
+async def written(served: Served) -> None:
+    """Offsets 0-2 at T0, T0+1, T0+2 in one batch; 3 at T0+10; 4 at T0+5."""
+    topic = await served.create("t")
+    partition = topic.partition(0)
+    now = served.node.now_ms()
+    for made in (
+        batch(b"a", b"b", b"c", timestamp=T0),
+        batch(b"d", timestamp=T0 + 10),
+        batch(b"e", timestamp=T0 + 5),
+    ):
+        partition.append(memoryview(made), now)
+    await partition.log.settle()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_every_version_tells_the_ends(served: Served, version: int) -> None:
+    await written(served)
+    latest, earliest = (await look_up(served, -1, version)), (await look_up(served, -2, version))
+    assert (latest.error_code, latest.offset, latest.timestamp) == (0, 5, -1)
+    assert (earliest.error_code, earliest.offset) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "offset", "found_at"),
+    [
+        (0, 0, T0),
+        (T0, 0, T0),
+        (T0 + 1, 1, T0 + 1),
+        (T0 + 2, 2, T0 + 2),
+        (T0 + 3, 3, T0 + 10),
+        (T0 + 10, 3, T0 + 10),
+        (T0 + 11, -1, -1),
+    ],
+)
+async def test_a_time_finds_its_first_record(
+    served: Served, timestamp: int, offset: int, found_at: int
+) -> None:
+    await written(served)
+    found = await look_up(served, timestamp)
+    assert (found.error_code, found.offset, found.timestamp) == (0, offset, found_at)
+
+
+async def test_the_largest_timestamp_names_its_record(served: Served) -> None:
+    await written(served)
+    found = await look_up(served, -3)
+    assert (found.error_code, found.offset, found.timestamp) == (0, 3, T0 + 10)
+
+
+async def test_without_a_tier_the_local_log_is_all_there_is(served: Served) -> None:
+    await written(served)
+    served.node.topics.named("t").partition(0).log.trim(Offset(2))
+    assert (await look_up(served, -2)).offset == 2
+    assert (await look_up(served, -4)).offset == 2
+    assert (await look_up(served, -5)).offset == -1
+    assert (await look_up(served, -6)).offset == -1
+
+
+@pytest.mark.parametrize(("timestamp", "first"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 99)])
+async def test_a_number_without_a_meaning_in_its_version_is_refused(
+    served: Served, timestamp: int, first: int
+) -> None:
+    await written(served)
+    for version in VERSIONS:
+        found = await look_up(served, timestamp, version)
+        expected = 0 if version >= first else ErrorCode.UNSUPPORTED_VERSION
+        assert found.error_code == expected, version
+
+
+async def test_an_empty_partition_has_no_times(served: Served) -> None:
+    await served.create("t")
+    assert (await look_up(served, -1)).offset == 0
+    assert (await look_up(served, -3)).offset == -1
+    assert (await look_up(served, T0)).offset == -1
+
+
+async def test_unknown_partitions_epochs_and_doubles_are_told_apart(served: Served) -> None:
+    await served.create("t")
+    response = await served.call(asked(-1, -1), NEWEST)
+    assert [one.error_code for one in response.topics[0].partitions] == [
+        0,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    response = await served.call(asked(-1, epoch=9), NEWEST)
+    assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    twice = asked(-1)
+    twice.topics[0].partitions *= 2
+    response = await served.call(twice, NEWEST)
+    assert [one.error_code for one in response.topics[0].partitions] == [
+        ErrorCode.INVALID_REQUEST
+    ] * 2
+
+
+async def test_the_leader_epoch_of_the_record_is_told(served: Served) -> None:
+    topic = await served.create("t")
+    await served.fill("t", 2)
+    topic.partition(0).leader_epoch = 4  # type: ignore[assignment]
+    await served.fill("t", 1)
+    assert (await look_up(served, -2)).leader_epoch == 0
+    assert (await look_up(served, -1)).leader_epoch == 4

@@ -1,0 +1,68 @@
+"""Read-only mappings of files that are still growing, which Python's `mmap` refuses to make.
+
+A mapping is longer than its file: pages behind the end become readable as the file grows. Until
+then, and when somebody cuts the file, touching them kills the process (SIGBUS), while a system call
+that is handed them fails with EFAULT. So slices of a mapping are for the kernel to send, not for
+Python to look at.
+
+It goes when nobody holds a slice of it any more, whatever became of the file meanwhile.
+"""
+
+import ctypes
+import ctypes.util
+import mmap
+import os
+import weakref
+
+LENGTH_MIN = 128 << 20
+"""Address space is free; a segment of the usual size is mapped once, however it grows."""
+
+_libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
+_mmap = _libc.mmap
+_mmap.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int64,
+)
+_mmap.restype = ctypes.c_void_p
+_munmap = _libc.munmap
+_munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+# It only looks: too short a call to let go of the interpreter for.
+_mincore = ctypes.PyDLL(ctypes.util.find_library("c")).mincore
+_mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+_PAGE_BYTES = mmap.PAGESIZE
+MAP_FAILED = ctypes.c_void_p(-1).value
+
+
+class Mapping:
+    """The first bytes of a file, at least `size` of them."""
+
+    __slots__ = ("_address", "_flags", "data")
+
+    def __init__(self, fd: int, size: int) -> None:
+        length = max(LENGTH_MIN, 1 << (size - 1).bit_length())
+        address = _mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+        if address is None or address == MAP_FAILED:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        self._address = address
+        self._flags = ctypes.create_string_buffer(64)
+        owner = (ctypes.c_ubyte * length).from_address(address)
+        # Slices keep the owner alive. Not at exit: threads may still be sending from it.
+        weakref.finalize(owner, _munmap, address, length).atexit = False
+        self.data = memoryview(owner).cast("B").toreadonly()
+
+    def is_cached(self, size: int, position: int) -> bool:
+        """Whether all these bytes are in the page cache, so that touching them reads no disk."""
+        start = position - position % _PAGE_BYTES
+        length = position + size - start
+        pages = -(-length // _PAGE_BYTES)
+        if pages > len(self._flags):
+            self._flags = ctypes.create_string_buffer(pages)
+        # The kernel fills in a flag for each page.
+        if _mincore(self._address + start, length, self._flags) != 0:
+            return False
+        return 0 not in self._flags.raw[:pages]

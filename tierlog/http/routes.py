@@ -1,0 +1,28 @@
+"""What a node serves by HTTP. Other rooms add their routes to the same router."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tierlog.http.exposition import Exposition
+from tierlog.http.health import Health
+from tierlog.http.router import Router
+from tierlog.http.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prometheus_client.registry import Collector
+
+    from tierlog.http.view import NodeView
+
+
+def node_router(view: NodeView, *, collectors: Sequence[Collector] = ()) -> Router:
+    """`collectors` are exposed beside the node's own families: those of the process, say."""
+    router = Router()
+    health = Health(view)
+    router.add("GET", "/healthz", health.healthz)
+    router.add("GET", "/readyz", health.readyz)
+    router.add("GET", "/state", State(view).handle)
+    router.add("GET", "/metrics", Exposition(view, collectors).handle)
+    return router
