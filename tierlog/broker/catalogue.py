@@ -265,11 +265,16 @@ class Catalogue:
     # Ending
 
     async def close(self) -> None:
-        """Close every log cleanly."""
-        for topic in self.topics:
-            for partition in topic.partitions:
-                try:
-                    await partition.log.close()
-                except LogError as error:
-                    # The next start reads its tail again; the others need not pay for that.
-                    logger.warning("%s-%d: %s", topic.name, partition.index, error)
+        """Close every log cleanly, several at once."""
+        # Each costs a handful of syncs, one waiting for the other: a thousand logs in a row would
+        # take longer than an operator waits. The scheduler of the directory bounds the jobs.
+        partitions = [one for topic in self.topics for one in topic.partitions]
+        await asyncio.gather(*map(_close, partitions))
+
+
+async def _close(partition: Partition) -> None:
+    try:
+        await partition.log.close()
+    except LogError as error:
+        # The next start reads its tail again; the others need not pay for that.
+        logger.warning("%s-%d: %s", partition.topic.name, partition.index, error)
