@@ -23,7 +23,7 @@
 #include "clock.h"
 #include "connection.h"
 
-enum { CONNECTIONS_MAX = 256, DEPTH_MAX = 4096, PORTS_MAX = 64, FILES_MAX = 64, SECONDS_MAX = 600 };
+enum { CONNECTIONS_MAX = 256, DEPTH_MAX = 4096, PORTS_MAX = 64, FILES_MAX = 256, SECONDS_MAX = 600 };
 
 static const char usage[] =
     "usage: load --port PORT [--port PORT ...] --request FILE [--request FILE ...] [options]\n"
