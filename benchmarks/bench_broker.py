@@ -176,16 +176,8 @@ def fetch_gauges(rig: Rig) -> Iterator[Gauge]:
     bytes_each = min(256 << 20, 4 * rig.size.data_bytes)  # 256 MiB at the full size.
     for server in (rig.reference_logs, rig.node):
         drive.fill(server, bytes_each=bytes_each)
-    for label, bytes_max, connections in FETCHES:
+    for label, bytes_max, connections in drive.FETCHES:
         yield fetch_gauge(rig, label, bytes_max, rig.connections(connections))
-
-
-FETCHES = (
-    ("1 MB", 1 << 20, 1),
-    ("1 MB", 1 << 20, 4),
-    ("1 MB", 1 << 20, 16),
-    ("64 KB", 1 << 16, 16),
-)
 
 
 def fetch_gauge(rig: Rig, label: str, bytes_max: int, connections: int) -> Gauge:

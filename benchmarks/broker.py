@@ -48,6 +48,8 @@ class Broker:
 
     name: ClassVar[str] = "broker"
     topic_configs: ClassVar[Mapping[str, str]] = SEGMENT
+    cuts_batches: ClassVar[bool] = False
+    """Whether its fetch answers end in the middle of a batch."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

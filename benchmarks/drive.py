@@ -27,6 +27,9 @@ P99 = "p99 ms"
 SYNC_P99 = "fdatasync p99 ms"
 ABOVE_SYNC = "p99 above fdatasync p99, ms"
 
+SERVING = "serving again, s"
+WRITABLE = "writable again, s"
+
 PING_RATE = 1000
 """Small requests a second beside a fetch load: one per millisecond."""
 
@@ -35,6 +38,15 @@ FETCH_TOPIC = "fetched"
 FETCH_PARTITIONS = 4
 FETCH_BATCH = requests.Shape(name="fetched", value_bytes=1024, records=60, connections=4, depth=5)
 """Its batches stay below 64 KiB, so that a fetch of 64 KiB is one of them."""
+
+
+FETCHES = (
+    ("1 MB", 1 << 20, 1),
+    ("1 MB", 1 << 20, 4),
+    ("1 MB", 1 << 20, 16),
+    ("64 KB", 1 << 16, 16),
+)
+"""Answers of how many bytes, to how many connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,11 +170,12 @@ def fetch(server: Server, *, bytes_max: int, connections: int, seconds: float) -
         requests.fetch(bytes_max=bytes_max, topic=FETCH_TOPIC, partition=index, wait_ms=0)
         for index in range(FETCH_PARTITIONS)
     ]
+    options: dict[str, str | None] = {"walk": None}
+    if isinstance(server, Broker) and server.cuts_batches:
+        options["cut"] = None
     with ThreadPoolExecutor(1) as pool:
         pings = pool.submit(_ping, server, seconds)
-        result = load_on(
-            server, frames, seconds=seconds, connections=connections, options={"walk": None}
-        )
+        result = load_on(server, frames, seconds=seconds, connections=connections, options=options)
         ping = pings.result()
     if result["checked"] != result["answers"] or not result["records"]:
         raise tools.RunFailed(f"not every answer was checked: {result}")
@@ -235,7 +248,7 @@ def restart_after_kill(broker: Broker, *, bytes_total: int, partitions: int) -> 
     if broker.records_of(TOPIC, partitions) < records:
         raise tools.RunFailed(f"{broker.name} lost records that were durable")
     broker.delete_topic(TOPIC, left_bytes=left)
-    return {"serving again, s": serving_s, "writable again, s": writable_s}
+    return {SERVING: serving_s, WRITABLE: writable_s}
 
 
 def _write_to_all(broker: Broker, frames: Sequence[bytes]) -> None:

@@ -98,6 +98,7 @@ class Kafka(Broker):
     """See the module. A second `start` on the same folder is a restart."""
 
     name: ClassVar[str] = "Kafka"
+    cuts_batches: ClassVar[bool] = True
 
     def start(self) -> Self:
         """Back when it answers."""

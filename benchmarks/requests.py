@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tierlog.records.record import Record, encode_batch
 from tierlog.types import Bytes, Offset, TimestampMs
 from tierlog.wire.header import encode_request
+from tierlog.wire.messages.api_versions import ApiVersionsRequest
 from tierlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tierlog.wire.messages.heartbeat import HeartbeatRequest
 from tierlog.wire.messages.list_offsets import (
@@ -28,6 +29,7 @@ CLIENT_ID = "load"
 HEARTBEAT_VERSION = 3
 LIST_OFFSETS_VERSION = 5
 METADATA_VERSION = 4
+API_VERSIONS_VERSION = 2
 LATEST = -1
 """As a timestamp: the end of the log."""
 
@@ -89,6 +91,17 @@ def produce(
     return framed(ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[data]), version)
 
 
+def produce_to_all(records: Bytes, *, topic: str, partitions: int) -> bytes:
+    """A Produce request, v7, acks=all, of the same batch to every partition."""
+    data = TopicProduceData(
+        name=topic,
+        partition_data=[
+            PartitionProduceData(index=index, records=records) for index in range(partitions)
+        ],
+    )
+    return framed(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[data]), 7)
+
+
 def fetch(
     *,
     bytes_max: int,
@@ -121,6 +134,11 @@ def latest_offset(*, topic: str = TOPIC, partition: int = 0) -> bytes:
 def all_topics() -> bytes:
     """Metadata of everything."""
     return framed(MetadataRequest(topics=None), METADATA_VERSION)
+
+
+def api_versions() -> bytes:
+    """What every client says first."""
+    return framed(ApiVersionsRequest(), API_VERSIONS_VERSION)
 
 
 def framed(request: "Request", version: int) -> bytes:
