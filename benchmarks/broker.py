@@ -146,7 +146,13 @@ class Broker:
 
     def log_paths(self) -> list[Path]:
         """The files of all topics, those about to be deleted included."""
-        return list(self.folder.rglob("*.log*"))
+        # Not rglob: folders vanish while we walk, which os.walk forgives.
+        return [
+            Path(folder, name)
+            for folder, _, names in os.walk(self.folder)
+            for name in names
+            if ".log" in name
+        ]
 
     def sync_files(self) -> None:
         """Write back what is dirty, so that no later measurement shares the disk with it."""

@@ -11,6 +11,7 @@ its threads, the kernel included; C and kernel symbols are then what is listed.
 import argparse
 import pstats
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -87,10 +88,10 @@ def with_perf(folder: Path, args: argparse.Namespace) -> None:
     samples = folder / "samples"
     with Tierlog(folder / "data") as node:
         node.start()
-        command = ["perf", "record", "-q", "-F", "999", "-g", "-o", str(samples), "-p"]
+        command = ["perf", "record", "-q", "-F", "1999", "-g", "-o", str(samples), "-p"]
         perf = subprocess.Popen([*command, str(node.pid)])
         print(dict(SHAPES[args.shape](node, args.seconds)), flush=True)
-        node.stop()
+        perf.send_signal(signal.SIGINT)  # Before the node stops: its end is not the question.
         perf.wait(timeout=30)
     command = ["perf", "report", "--stdio", "--no-children", "-g", "none", "-i", str(samples)]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
