@@ -19,7 +19,9 @@ from tests.broker.obedient import (
     until,
 )
 from tierlog.broker.limits import ConnectionLimits
+from tierlog.broker.request import Parts
 from tierlog.env import Env
+from tierlog.env.direct import DirectSender
 
 everywhere = pytest.mark.parametrize("world", WORLDS)
 
@@ -47,11 +49,13 @@ def test_a_reply_waits_for_those_before_it(world: str) -> None:
             client.send(b"now", b"later a", b"behind", b"silent", b"later b", b"blocking 5")
             assert await client.reply() == b"now"
             await until(lambda: b"b" in house.service.pending)
+            await until(lambda: house.listener.pending_requests == 4)
             house.service.answer(b"b")
             house.service.answer(b"a")
             expected = [b"late a", b"behind", b"late b", b"b" * 5]
             assert await client.replies(4) == expected
             assert await client.ask(b"again") == b"again"
+            assert house.listener.pending_requests == house.listener.queued_bytes == 0
 
     run_in(world, scenario)
 
@@ -189,27 +193,26 @@ def test_a_handler_that_fails_later_ends_the_connection_in_its_turn(world: str, 
 
 
 def test_replies_of_one_wakeup_leave_in_one_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    sends: list[int] = []
+    send = DirectSender.send
+
+    def counting(self: DirectSender, parts: Parts, *, may_block: bool = False) -> None:
+        sends.append(len(parts))
+        send(self, parts, may_block=may_block)
+
     async def scenario(env: Env) -> None:
         async with House(env) as house:
             client = await house.visit()
-            assert await client.ask(b"first") == b"first"
-            (connection,) = house.listener._connections
-            sends: list[int] = []
-            send = connection._sender.send
-
-            class Counting:
-                queued_bytes = 0
-
-                def send(self, parts: list[bytes], *, may_block: bool) -> None:
-                    sends.append(len(parts))
-                    send(list(parts), may_block=may_block)
-
-            real, connection._sender = connection._sender, Counting()  # type: ignore[assignment]  # enough of one
             client.send(b"a", b"b", b"c")
             assert await client.replies(3) == [b"a", b"b", b"c"]
-            connection._sender = real
-            assert sends == [6]
+            client.send(b"later d", b"e", b"later f")
+            await until(lambda: b"f" in house.service.pending)
+            house.service.answer(b"d")
+            house.service.answer(b"f")
+            assert await client.replies(3) == [b"late d", b"e", b"late f"]
+            assert sends == [6, 6]
 
+    monkeypatch.setattr(DirectSender, "send", counting)
     run_in("uvloop", scenario)
 
 

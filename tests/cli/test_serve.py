@@ -13,7 +13,6 @@ from typing import TypeAlias
 import pytest
 
 from tests.cli.conftest import Cli
-from tierlog.cli import serve
 from tierlog.cli.serve import ServeOptions, settings_of
 
 READY = re.compile(
@@ -48,7 +47,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     processes: list[subprocess.Popen[str]] = []
 
     def run(*options: str, environment: dict[str, str] | None = None) -> Served:
-        command = [sys.executable, "-m", "tests.cli.stand_in", "serve", "--data", "data"]
+        command = [sys.executable, "-m", "tierlog.cli", "serve", "--data", "data"]
         process = subprocess.Popen(
             [*command, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *options],
             stdout=subprocess.PIPE,
@@ -77,7 +76,7 @@ def test_it_prints_one_ready_line_with_the_bound_addresses_and_sigterm_drains_an
     node.process.send_signal(signal.SIGTERM)
     code, rest, err = node.end()
     assert (code, rest) == (0, "")
-    assert "drained" in err
+    assert "stopping" in err
 
 
 def test_sigint_drains_too_and_http_may_be_off(start: Start) -> None:
@@ -86,14 +85,40 @@ def test_sigint_drains_too_and_http_may_be_off(start: Start) -> None:
     node.process.send_signal(signal.SIGINT)
     code, _, err = node.end()
     assert code == 0
-    assert "drained" in err
+    assert "stopping" in err
 
 
 def test_a_second_start_on_the_same_directory_exits_1_without_a_ready_line(start: Start) -> None:
     start().ready()
     code, out, err = start().end()
     assert (code, out) == (1, "")
-    assert re.fullmatch(r"tierlog: /\S+/data is in use by another node\n", err)
+    assert re.fullmatch(r"tierlog: /\S+/data\S* is in use by another [^\n]*\n", err)
+
+
+def test_what_was_written_before_sigterm_is_there_after_the_next_start(
+    start: Start, tierlog: Cli
+) -> None:
+    node = start()
+    there = ("--bootstrap", node.ready()[1])
+    assert tierlog("topic", "create", "t", "-c", "retention.ms=-1", *there).code == 0
+    assert tierlog("produce", "t", *there, stdin=b"one\ntwo\n").code == 0
+    node.process.send_signal(signal.SIGTERM)
+    assert node.end()[0] == 0
+    there = ("--bootstrap", start().ready()[1])
+    assert tierlog("consume", "t", *there).lines == ["one", "two"]
+    assert "retention.ms  -1     topic" in tierlog("topic", "describe", "t", *there).lines
+
+
+def test_a_setting_that_the_broker_refuses_is_told_in_its_words(start: Start, tierlog: Cli) -> None:
+    there = ("--bootstrap", start().ready()[1])
+    outcome = tierlog("topic", "create", "t", "-c", "retention.sm=1", *there)
+    assert outcome.code == 1
+    assert "was not created: unknown topic setting retention.sm" in outcome.err
+    assert "did you mean retention.ms?" in outcome.err
+    tierlog("topic", "create", "t", *there)
+    outcome = tierlog("topic", "alter", "t", "--set", "segment.bytes=1", *there)
+    assert outcome.code == 1
+    assert "was not altered: segment.bytes is 1; it must lie in [1024," in outcome.err
 
 
 def test_an_address_in_use_exits_1_and_is_named(start: Start) -> None:
@@ -178,8 +203,3 @@ def test_every_option_reaches_its_setting() -> None:
     assert (settings.advertise, settings.node_id) == ("example.org:2", 3)
     assert settings.tierlog_new_cluster
     assert settings.s3_endpoint == "http://127.0.0.1:9000"
-
-
-def test_without_uvloop_plain_asyncio_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "find_spec", lambda _: None)
-    assert serve._loop_factory() is None

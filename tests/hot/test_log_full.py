@@ -10,7 +10,7 @@ import pytest
 from tests.hot.support import SMALL, append_values, env_on, open_log, read_values
 from tests.hot.test_log_files import FewFiles
 from tierlog.hot import Log, LogDirectory, sync
-from tierlog.hot.checkpoint import load_checkpoint
+from tierlog.hot.checkpoint import Checkpoint, load_checkpoint, store_checkpoint
 from tierlog.hot.errors import DiskFull, LogBroken, TooManyFiles
 from tierlog.sim.disk import SimDisk
 from tierlog.sim.file import SimFile
@@ -172,3 +172,50 @@ async def test_a_job_that_could_not_make_its_batches_durable_is_tried_again() ->
         disk.files_max = 100
         await asyncio.wait_for(waiter, 10)
     await log.close()
+
+
+async def test_what_a_full_disk_put_off_is_done_when_space_is_back() -> None:
+    disk = SimDisk()
+    directory = LogDirectory(env_on(disk), "/data", reserve_bytes=0)
+    log = await directory.open_log("p", SMALL)
+    append_values(log, b"a")
+    await log.settle()
+    loop, is_stored = asyncio.get_running_loop(), asyncio.Event()
+    refusals = [OSError(errno.ENOSPC, "full") for _ in range(3)]
+
+    def store(disk: SimDisk, path: str, checkpoint: Checkpoint) -> None:
+        if refusals:
+            raise refusals.pop()
+        store_checkpoint(disk, path, checkpoint)
+        loop.call_soon_threadsafe(is_stored.set)
+
+    with (
+        patch.object(sync, "POSTPONED_SECONDS", 0),
+        patch("tierlog.hot.job.store_checkpoint", store),
+    ):
+        log.trim(Offset(1))
+        # Nobody asks for anything more: the scheduler does.
+        await asyncio.wait_for(is_stored.wait(), 10)
+    found = load_checkpoint(disk, log.path)
+    assert found is not None
+    assert found.log_start == 1
+    await log.close()
+    directory.close()
+
+
+async def test_a_log_that_is_closed_meanwhile_is_not_asked_again() -> None:
+    disk = SimDisk()
+    directory = LogDirectory(env_on(disk), "/data", reserve_bytes=0)
+    scheduler = directory.syncs
+    assert isinstance(scheduler, sync.SyncScheduler)
+    log = await directory.open_log("p", SMALL)
+    full = OSError(errno.ENOSPC, "full")
+    with patch("tierlog.hot.job.store_checkpoint", side_effect=full):
+        log.trim(Offset(0))
+        with pytest.raises(DiskFull):
+            await log.settle()
+        assert scheduler._postponed
+        assert scheduler.is_idle(log), "nobody waits for it"
+    await log.close()
+    assert not scheduler._postponed
+    directory.close()

@@ -205,7 +205,8 @@ class History:
 
 def env_of(disk: SimDisk) -> Env:
     """Opening needs a disk and an id: no loop, no clock."""
-    return Env(clock=None, rng=SimRng(Random(1)), disk=disk, tasks=None)  # type: ignore[arg-type]
+    rng = SimRng(Random(1))
+    return Env(clock=None, rng=rng, disk=disk, tasks=None, senders=None)  # type: ignore[arg-type]
 
 
 def opened(disk: SimDisk) -> tuple[int, Model]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TypeVar
 
-from tierlog.env import Env, LocalTasks, SystemClock
+from tierlog.env import Env, LocalTasks, PlainSenders, SystemClock
 from tierlog.metastore import LocalMetaStore
 from tierlog.sim.disk import SimDisk
 from tierlog.sim.ports import SimRng
@@ -30,7 +30,13 @@ class InlineTasks(LocalTasks):
 
 
 def env_on(disk: SimDisk) -> Env:
-    return Env(clock=SystemClock(), rng=SimRng(Random(1)), disk=disk, tasks=InlineTasks())
+    return Env(
+        clock=SystemClock(),
+        rng=SimRng(Random(1)),
+        disk=disk,
+        tasks=InlineTasks(),
+        senders=PlainSenders(),
+    )
 
 
 async def open_on(disk: SimDisk, **options: int) -> LocalMetaStore:

@@ -12,25 +12,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from tierlog.broker import state
 from tierlog.broker.partition import Partition, log_settings
 from tierlog.broker.state import DeletedState, PartitionState, TopicState
 from tierlog.broker.topics import Topic, Topics
 from tierlog.config import topic_config
-from tierlog.metastore import Compare, Delete, Put
+from tierlog.hot.errors import DiskFull, LogError, TooManyFiles
+from tierlog.metastore import Compare, Delete, MetaStoreError, Put
 from tierlog.types import LeaderEpoch
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from tierlog.config import NodeSettings
     from tierlog.hot import Log, LogDirectory, LogSettings
     from tierlog.metastore import Entry, Event, MetaStore
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 OPENING_MAX = 8
 """Logs opened side by side: enough to keep a disk busy with their fsyncs."""
+
+RETRY_S = 1.0
+"""Between two tries of what a full disk, or too many open files, does not allow now."""
 
 CLAIM_MAX = 1000
 """Partitions claimed in one transaction."""
@@ -41,6 +50,9 @@ class Catalogue:
         self, metastore: MetaStore, directory: LogDirectory, settings: NodeSettings
     ) -> None:
         self.topics = Topics()
+        self._coming: dict[bytes, Topic] = {}
+        """Topics whose first partitions are being opened. Nobody finds them yet: a topic without
+        partitions is not one, and clients that were told of it would divide by zero."""
         self._metastore = metastore
         self._directory = directory
         self._settings = settings
@@ -48,6 +60,7 @@ class Catalogue:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._opening = asyncio.Semaphore(OPENING_MAX)
         self._fault: BaseException | None = None
+        self._is_patient = False
 
     # Starting
 
@@ -124,6 +137,7 @@ class Catalogue:
 
     async def follow(self) -> None:
         """Apply what changes, for ever."""
+        self._is_patient = True
         try:
             async for events in self._metastore.watch("/", after=self._revision):
                 await self._apply(events)
@@ -184,14 +198,10 @@ class Catalogue:
             partition.log.apply(self._log_settings(topic))
 
     def _add_topic(self, key: str, value: TopicState) -> None:
-        self.topics.add(
-            Topic(
-                value.name,
-                bytes.fromhex(key.removeprefix(state.TOPICS)),
-                overrides=value.configs,
-                config=topic_config(value.configs, self._settings),
-            )
-        )
+        topic_id = bytes.fromhex(key.removeprefix(state.TOPICS))
+        config = topic_config(value.configs, self._settings)
+        topic = Topic(value.name, topic_id, overrides=value.configs, config=config)
+        self._coming[topic_id] = topic
 
     def _log_settings(self, topic: Topic) -> LogSettings:
         return log_settings(
@@ -199,33 +209,58 @@ class Catalogue:
         )
 
     async def _open_partitions(self, found: list[tuple[str, PartitionState]]) -> None:
-        """Open side by side, show in order of the index."""
+        """Open side by side, show in order of the index, and new topics when they are whole."""
         wanted = [(*state.parse_partition_key(key), value) for key, value in found]
         wanted.sort(key=lambda one: one[:2])
         wanted = [one for one in wanted if self._is_new(one[0], one[1])]
         logs = await asyncio.gather(*(self._open(one[0], one[1]) for one in wanted))
         for (topic_id, index, value), log in zip(wanted, logs, strict=True):
-            topic = self.topics.by_id[topic_id]
+            topic = self._known(topic_id)
+            assert topic is not None, "only what is new was opened"
             epoch = LeaderEpoch(value.leader_epoch)
             topic.partitions.append(Partition(topic, index, log, leader_epoch=epoch))
+        for topic in self._coming.values():
+            self.topics.add(topic)
+        self._coming.clear()
+
+    def _known(self, topic_id: bytes) -> Topic | None:
+        return self.topics.by_id.get(topic_id) or self._coming.get(topic_id)
 
     def _is_new(self, topic_id: bytes, index: int) -> bool:
-        topic = self.topics.by_id.get(topic_id)
+        topic = self._known(topic_id)
         return topic is not None and index >= len(topic.partitions)
 
     async def _open(self, topic_id: bytes, index: int) -> Log:
         async with self._opening:
-            topic = self.topics.by_id[topic_id]
-            return await self._directory.open_log(
-                state.log_name(topic_id, index), self._log_settings(topic)
-            )
+            topic = self._known(topic_id)
+            assert topic is not None, "only what is new is opened"
+            name, settings = state.log_name(topic_id, index), self._log_settings(topic)
+            return await self._surely(lambda: self._directory.open_log(name, settings))
 
     async def _remove(self, topic: Topic) -> None:
         """From now on nobody finds it; its files go, then the note that they must."""
         self.topics.remove(topic)
         for partition in topic.partitions:
-            await self._directory.delete_log(partition.log)
-        await self._metastore.txn([], [Delete(state.deleted_key(topic.id))])
+            await self._surely(partial(self._directory.delete_log, partition.log))
+        try:
+            await self._metastore.txn([], [Delete(state.deleted_key(topic.id))])
+        except MetaStoreError as error:
+            logger.warning("the note that %s is deleted stays for now: %s", topic.name, error)
+
+    async def _surely(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do what the metastore has decided already, as often as it takes.
+
+        A node that stopped here for want of room or files could not be started either. Those who
+        wait for the change hear that it is late. At the start it is better to fail and say so.
+        """
+        while True:
+            try:
+                return await work()
+            except (DiskFull, TooManyFiles) as error:
+                if not self._is_patient:
+                    raise
+                logger.error("a change to a topic waits: %s", error)  # noqa: TRY400  it is told
+            await asyncio.sleep(RETRY_S)
 
     # Ending
 
@@ -233,4 +268,8 @@ class Catalogue:
         """Close every log cleanly."""
         for topic in self.topics:
             for partition in topic.partitions:
-                await partition.log.close()
+                try:
+                    await partition.log.close()
+                except LogError as error:
+                    # The next start reads its tail again; the others need not pay for that.
+                    logger.warning("%s-%d: %s", topic.name, partition.index, error)

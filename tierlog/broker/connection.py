@@ -124,7 +124,7 @@ class Connection(Receiver):
     def is_stuck(self) -> bool:
         """Whether the peer owes us something: the rest of a frame, or reading its last replies."""
         return (self.is_mid_frame and not self.is_waiting) or (
-            self._is_ending and not self._replies
+            self._is_ending and not self._replies.held
         )
 
     @property
@@ -132,9 +132,14 @@ class Connection(Receiver):
         return self._sender.queued_bytes
 
     @property
+    def pending_count(self) -> int:
+        """Requests taken and not answered."""
+        return self._replies.count
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it is our turn: a request is not answered, or reading is paused."""
-        return bool(self._replies) or self._is_paused
+        return self._replies.held > 0 or self._is_paused
 
     def end(self) -> None:
         """Take no further request; close once those under way are answered. What still arrives is
@@ -161,8 +166,10 @@ class Connection(Receiver):
     def _take_frames(self, view: memoryview, *, must: bool) -> None:
         """Handle complete frames as far as the budgets allow, and keep the rest. With `must` one
         is handled in any case."""
-        start, end = self._start, self._end
-        if must or not self._is_over_budget():
+        start, end, budget = self._start, self._end, self._budget
+        # Most hold nothing when they wake; they need not look closer.
+        is_free = not self._charged and budget.used < budget.bytes_max
+        if is_free or must or not self._is_over_budget():
             start = self._handle_frames(view, start, end)
             if self._is_ending:
                 self._close_if_done()
@@ -176,7 +183,13 @@ class Connection(Receiver):
                 self._grow(at_once=self._budget.is_full)
             elif self._budget.is_full:
                 self._let_go_of_empty()
-        if self._charged or self._replies or self._own or self._end or self._sender.queued_bytes:
+        if (
+            self._charged
+            or self._end
+            or self._replies.held
+            or self._sender.queued_bytes
+            or self._own
+        ):
             self._settle()
             if self._must_pause():
                 self._pause()
@@ -203,9 +216,10 @@ class Connection(Receiver):
             start = stop
             if answer is None:
                 continue
-            if type(answer) is list and not replies:
+            if type(answer) is list and not replies.held:
                 out += answer
-                out_bytes += sum(map(len, answer))
+                for part in answer:
+                    out_bytes += len(part)
                 if out_bytes < FLUSH_BYTES:
                     continue
                 self._send(out)
@@ -221,7 +235,9 @@ class Connection(Receiver):
         if count:
             self.has_greeted = True
             self._traffic.requests += count
-        self._send(out)
+        if out:
+            self._traffic.bytes_out += out_bytes
+            self._sender.send(out)
         if failure is not None:
             self._refuse(failure)
         return start
@@ -284,7 +300,7 @@ class Connection(Receiver):
             log.error("sending to %s failed: %s", self.peer, error)
 
     def _close_if_done(self) -> None:
-        if not self._replies:
+        if not self._replies.held:
             self._settle()
             self._sender.close()
 
@@ -295,6 +311,7 @@ class Connection(Receiver):
             self._listener.complain(self.peer, f"{error}{_advice(str(error))}")
         elif isinstance(error, WireError | CloseConnection):
             self._traffic.closed_by_service += 1
+            self._traffic.parse_errors += isinstance(error, WireError)
             self._listener.complain(self.peer, str(error))
         else:
             self._traffic.failed_requests += 1

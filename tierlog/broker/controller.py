@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tierlog.broker.catalogue import Catalogue
+    from tierlog.broker.space import Space
     from tierlog.config import Change, NodeSettings, TopicConfig
     from tierlog.env import Rng
     from tierlog.metastore import MetaStore
@@ -66,12 +67,19 @@ class CreatedTopic:
 
 class Controller:
     def __init__(
-        self, metastore: MetaStore, catalogue: Catalogue, settings: NodeSettings, rng: Rng
+        self,
+        metastore: MetaStore,
+        catalogue: Catalogue,
+        settings: NodeSettings,
+        *,
+        rng: Rng,
+        space: Space,
     ) -> None:
         self._metastore = metastore
         self._catalogue = catalogue
         self._settings = settings
         self._rng = rng
+        self._space = space
 
     # Topics
 
@@ -94,13 +102,15 @@ class Controller:
                 *self._new_partitions(topic_id, range(count)),
             ],
         )
+        # Also for the one who comes second: who hears that the topic exists may use it.
+        await self._catalogue.applied(result.revision)
         if not result.succeeded:
             raise TopicExists(wanted.name)
-        await self._catalogue.applied(result.revision)
         return made
 
     def _check_new(self, wanted: NewTopic) -> int:
         """The number of partitions, if everything but the settings is right."""
+        self._space.check()
         check_name(wanted.name)
         names = self._catalogue.topics.by_name
         if wanted.name in names:
@@ -197,6 +207,7 @@ class Controller:
         raise Contended(topic.name)
 
     def _check_more(self, topic: Topic, count: int, assignments: list[list[int]] | None) -> None:
+        self._space.check()
         present = len(topic.partitions)
         if count <= present:
             raise InvalidPartitions(

@@ -112,6 +112,16 @@ class Listener:
         """Requests not answered and replies not sent, over all connections."""
         return self.budget.used
 
+    @property
+    def queued_bytes(self) -> int:
+        """Replies that the kernel has not taken yet. Looks at every connection."""
+        return sum(connection.queued_bytes for connection in self._connections)
+
+    @property
+    def pending_requests(self) -> int:
+        """Taken and not answered. Looks at every connection."""
+        return sum(connection.pending_count for connection in self._connections)
+
     # What connections ask
 
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer | None:

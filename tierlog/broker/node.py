@@ -58,9 +58,11 @@ class Node:
         self.stats = NodeStats()
         self.api_versions: list[ApiVersion] = []
         self.catalogue = Catalogue(metastore, directory, settings)
-        self.controller = Controller(metastore, self.catalogue, settings, env.rng)
         self.producer_ids = ProducerIds(metastore)
         self.space = Space(env.disk, directory.path, marks(env, settings, directory.path))
+        self.controller = Controller(
+            metastore, self.catalogue, settings, rng=env.rng, space=self.space
+        )
         self._upkeep = Upkeep(env, self.catalogue, self.space, settings)
         self._loop_lag = LoopLag(env.clock, self.stats.loop_lag)
         directory.syncs.on_synced = self.stats.syncs.note

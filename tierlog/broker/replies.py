@@ -43,7 +43,8 @@ class _Slot:
 
 
 class Replies:
-    """See the module. `held` is what the requests and replies in here cost."""
+    """See the module. `held` is what the requests and replies in here cost; it is 0 when there are
+    none."""
 
     __slots__ = ("_on_ready", "_slots", "held")
 
@@ -52,7 +53,8 @@ class Replies:
         self._on_ready = on_ready
         self.held = 0
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
         return len(self._slots)
 
     def add(self, answer: Answer, *, request_bytes: int) -> None:

@@ -13,7 +13,8 @@ class Traffic:
     closed_bad_frame: int = 0
     """Sizes that cannot be, TLS and HTTP included."""
     closed_by_service: int = 0
-    """A request that could not be parsed, or was not allowed here."""
+    """A request that could not be answered, parse errors included."""
+    parse_errors: int = 0
     closed_handshake: int = 0
     closed_idle: int = 0
     closed_stalled: int = 0
@@ -22,8 +23,6 @@ class Traffic:
     """Handlers that raised what they should not."""
     failed_sends: int = 0
     requests: int = 0
-    pending_requests: int = 0
-    """A gauge: taken and not answered."""
     bytes_in: int = 0
     bytes_out: int = 0
     pauses: int = 0

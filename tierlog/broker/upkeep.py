@@ -10,8 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from tierlog.hot import Log
-from tierlog.hot.errors import LogClosed, LogError
+from tierlog.hot.errors import DiskFull, LogClosed, LogError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,7 +50,7 @@ class Upkeep:
             await asyncio.sleep(TICK_S)
             self._space.look()
             await self._each(self._roll)
-            if clock.monotonic() >= next_retention and hasattr(Log, "expired_end"):
+            if clock.monotonic() >= next_retention:
                 await self._each(self._expire)
                 interval_s = self._settings.log_retention_check_interval_ms / 1000
                 next_retention = clock.monotonic() + interval_s
@@ -62,6 +61,8 @@ class Upkeep:
                 work(partition)
             except LogClosed:
                 pass  # Its topic is being deleted.
+            except DiskFull:
+                pass  # `Space` says so, once.
             except LogError as error:
                 logger.warning("%s-%d: %s", partition.topic.name, partition.index, error)
             if number % PARTITIONS_A_TURN == PARTITIONS_A_TURN - 1:
@@ -81,8 +82,8 @@ class Upkeep:
         if config.remote_storage_enable or "delete" not in config.cleanup_policy:
             return
         log = partition.log
-        start = log.expired_end(  # type: ignore[attr-defined]  # on its way
-            self._env.clock.now_ms(),
+        start = log.expired_end(
+            now_ms=self._env.clock.now_ms(),
             retention_ms=config.retention_ms,
             retention_bytes=config.retention_bytes,
         )
@@ -94,4 +95,6 @@ class Upkeep:
                 log.log_start,
                 start,
             )
+            if start == log.log_end:
+                log.roll()  # A trim removes sealed segments only.
             log.trim(start)

@@ -1,33 +1,24 @@
 """`tierlog serve`: settings from everywhere, one ready line, a drained end.
 
-stdout carries the ready line and nothing else. SIGTERM and SIGINT cancel the server, which drains;
-a second one ends the process at once, as after a crash.
+stdout carries the ready line and nothing else. Signals are the server's business.
 """
 
 import asyncio
 import logging
 import os
-import signal
 import sys
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from tierlog.cli.failure import FAILED, say, usage
+import uvloop
+
+from tierlog.cli.failure import Refused, usage
 from tierlog.config import NodeSettings, default_store, load_node_settings
 
-
-class Ready(Protocol):
-    """What the server says when it serves: the bound addresses."""
-
-    kafka: str
-    http: str | None
-    node_id: int
-    store: str
+if TYPE_CHECKING:
+    from tierlog.server import Ready
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +41,8 @@ def run_server(options: ServeOptions) -> None:
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings))
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed; the server runs on plain asyncio as well."""
-    if find_spec("uvloop") is None:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
-    return factory
 
 
 def settings_of(options: ServeOptions) -> NodeSettings:
@@ -94,30 +77,14 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 async def _serve(settings: NodeSettings) -> None:
-    server = import_module("tierlog.server")
-    loop = asyncio.get_running_loop()
-    task: asyncio.Task[None] = loop.create_task(server.serve(settings, on_ready=_print_ready))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _stop, task)
+    from tierlog.server import NodeFailed, serve  # Not before the settings are known to be sound.
+
     try:
-        await task
-    except asyncio.CancelledError:
-        if not task.done():
-            raise  # Somebody else cancels us, not a signal.
+        await serve(settings, on_ready=_print_ready)
+    except NodeFailed as error:
+        raise Refused(str(error)) from error
 
 
-def _stop(task: asyncio.Task[None]) -> None:
-    if task.cancelling():
-        os._exit(FAILED)
-    say("tierlog: stopping; once more to stop without waiting")
-    task.cancel()
-
-
-def _print_ready(ready: Ready) -> None:
-    sys.stdout.write(ready_line(ready) + "\n")
+def _print_ready(ready: "Ready") -> None:
+    sys.stdout.write(ready.line() + "\n")
     sys.stdout.flush()
-
-
-def ready_line(ready: Ready) -> str:
-    http = ready.http or "off"
-    return f"tierlog ready kafka={ready.kafka} http={http} node={ready.node_id} store={ready.store}"

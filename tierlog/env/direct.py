@@ -83,7 +83,7 @@ class DirectSender:
     def send(self, parts: list[Bytes], *, may_block: bool = False) -> None:
         if self._is_dead or self._is_closing:
             return
-        size = sum(map(len, parts))
+        size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         if not self.queued_bytes and size <= INLINE_BYTES_MAX and not may_block:
             self._send_now(parts, size)
             return

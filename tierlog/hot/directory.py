@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os.path import normpath
+from typing import Protocol
 
 from tierlog.env import Disk, Env
 from tierlog.hot import names
@@ -24,7 +25,7 @@ from tierlog.hot.settings import LogSettings
 from tierlog.hot.shared import SharedCall
 from tierlog.hot.smallfile import make_directory, remove_directory
 from tierlog.hot.store import refused
-from tierlog.hot.sync import Syncs, SyncScheduler
+from tierlog.hot.sync import Syncable, Syncs, SyncScheduler
 from tierlog.types import Offset
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,14 @@ RESERVE_BYTES = 64 << 20
 FILES_MAX = 1024
 OPENINGS_MAX = 4
 """Logs that open side by side: the threads are shared with the sync jobs of those that are open."""
+
+
+class Failing(Syncable, Protocol):
+    """A log, as the directory sees it."""
+
+    path: str
+
+    def fail(self, broken: LogBroken) -> None: ...
 
 
 class LogDirectory:
@@ -65,7 +74,7 @@ class LogDirectory:
             f"{path}/{name}" for name in env.disk.listdir(path) if names.is_deleted(name)
         ]
         self.pool = FilePool(env.disk, open_max=files_max)
-        self._logs: dict[str, Log] = {}
+        self._logs: dict[str, Failing] = {}
         self._busy: set[str] = set()
         """Partitions that are being opened or deleted."""
         self._unsynced: set[str] = set()
@@ -171,7 +180,7 @@ class LogDirectory:
             self._unsynced.discard(path)
         return opened
 
-    def attach(self, log: Log) -> None:
+    def attach(self, log: Failing) -> None:
         """Take the log in, before it touches a file: one log a partition."""
         self._refuse_second(log.path)
         self._logs[normpath(log.path)] = log
@@ -185,7 +194,7 @@ class LogDirectory:
         if normpath(path) in self._busy:
             raise AlreadyOpen(f"{path} is being opened or deleted; wait until that is done")
 
-    def detach(self, log: Log) -> None:
+    def detach(self, log: Failing) -> None:
         if self._logs.get(normpath(log.path)) is log:
             del self._logs[normpath(log.path)]
         self.syncs.forget(log)

@@ -8,8 +8,8 @@ After a failed job the page cache can no longer be believed (fsyncgate): the sch
 broken and starts nothing again. A restart reads what is really there.
 
 A full disk, or too many open files, is not a failure but `JobUnfinished`: what was captured goes
-back to the log. If its batches are durable all the same, the rest waits for the log's next job;
-if not, the job is tried again after a while.
+back to the log and is tried again after a while: soon if its batches are not durable yet, later if
+only the rest is missing, unless the log has another job before.
 """
 
 import asyncio
@@ -23,6 +23,10 @@ from tierlog.hot.errors import LogBroken, LogError
 RETRY_SECONDS = 0.25
 """Until a job that could not make its batches durable is tried again: long enough for other jobs
 to close their files, short for whoever waits."""
+
+POSTPONED_SECONDS = 5.0
+"""Until the rest of a job whose batches are durable is tried again: nobody waits for it, and space
+does not come back in a moment."""
 
 
 class JobUnfinished(Exception):
@@ -131,6 +135,8 @@ class SyncScheduler(_Latch):
         self._running: dict[Syncable, Job] = {}
         self._resting: dict[Syncable, None] = {}
         """Logs whose job waits for another try."""
+        self._postponed: dict[Syncable, asyncio.TimerHandle] = {}
+        """Logs that miss nothing but bookkeeping: idle, as far as anybody is concerned."""
         self._woken = False
 
     @property
@@ -172,6 +178,7 @@ class SyncScheduler(_Latch):
             return
         self._running[log] = job
         self._resting.pop(log, None)
+        self._cancel_postponed(log)
         outcome.add_done_callback(partial(self._done, log, job))
 
     def _run(self, job: Job) -> float:
@@ -195,9 +202,12 @@ class SyncScheduler(_Latch):
 
     def _put_off(self, log: Syncable, job: Job, unfinished: JobUnfinished) -> None:
         log.put_off_sync(job, unfinished)
-        if not unfinished.is_durable:
+        loop = asyncio.get_running_loop()
+        if unfinished.is_durable:
+            self._postponed[log] = loop.call_later(POSTPONED_SECONDS, self.request, log)
+        else:
             self._resting[log] = None
-            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._retry, log)
+            loop.call_later(RETRY_SECONDS, self._retry, log)
 
     def _retry(self, log: Syncable) -> None:
         if log in self._resting:
@@ -207,6 +217,12 @@ class SyncScheduler(_Latch):
     def forget(self, log: Syncable) -> None:
         super().forget(log)
         self._resting.pop(log, None)
+        self._cancel_postponed(log)
+
+    def _cancel_postponed(self, log: Syncable) -> None:
+        timer = self._postponed.pop(log, None)
+        if timer is not None:
+            timer.cancel()
 
 
 class ManualSyncs(_Latch):

@@ -107,7 +107,7 @@ REQUESTS: Final = (
         "tierlog_pending_requests",
         "gauge",
         "Requests taken and not answered yet; long polls are among them.",
-        listening(lambda listener: listener.traffic.pending_requests),
+        listening(lambda listener: listener.pending_requests),
     ),
     Family(
         "tierlog_failed_requests_total",

@@ -89,7 +89,7 @@ def connections(view: NodeView) -> dict[str, object]:
         "accepted": traffic.accepted,
         "refused": traffic.refused_node_full + traffic.refused_ip_full,
         "in_flight_bytes": listener.in_flight_bytes,
-        "pending_requests": traffic.pending_requests,
+        "pending_requests": listener.pending_requests,
         "received_bytes": traffic.bytes_in,
         "sent_bytes": traffic.bytes_out,
     }

@@ -1,0 +1,82 @@
+"""Making a log shorter: from the front by retention, from the back by truncation."""
+
+from dataclasses import replace
+
+from tierlog.hot.cutting import Border, cut_back
+from tierlog.hot.errors import OffsetOutOfRange
+from tierlog.hot.segment import Segment
+from tierlog.hot.syncing import SyncedLog
+from tierlog.types import Offset
+
+NO_LIMIT = -1
+"""Kafka's word for keeping records for ever, in `retention.ms` and `retention.bytes`."""
+
+
+class ShortenedLog(SyncedLog):
+    __slots__ = ()
+
+    def expired_end(
+        self, *, now_ms: int, retention_ms: int = NO_LIMIT, retention_bytes: int = NO_LIMIT
+    ) -> Offset:
+        """The log start offset that retention allows, at most the visible end.
+
+        A segment goes once its largest timestamp is older than `retention_ms`, or what is left
+        without it still has `retention_bytes`; the oldest first, whole ones only, the active one
+        included. If that one is to go as well, roll before trimming: a trim removes sealed ones.
+        """
+        end, visible_end = self.log_start, self.visible_end
+        excess = self.size_bytes - retention_bytes if retention_bytes >= 0 else -1
+        for segment in self.segments:
+            if segment.next_offset > visible_end:
+                break
+            if segment.size == 0:  # A recovery left it behind, or nothing came yet.
+                continue
+            is_old = 0 <= retention_ms < _age_ms(segment, now_ms)
+            if not is_old and excess < segment.size:
+                break
+            excess -= segment.size
+            end = max(end, segment.next_offset)
+        return end
+
+    def trim(self, start: Offset) -> None:
+        """Move the log start offset up, at most to the visible end.
+
+        Segments wholly below it go with the next sync job, those being synced with the one after.
+        """
+        self._require_open()
+        if not self.log_start <= start <= self.visible_end:
+            raise OffsetOutOfRange(start, log_start=self.log_start, log_end=self.visible_end)
+        self.log_start = start
+        self.epochs.trim(start)
+        self.segments.damage = [span for span in self.segments.damage if span[1] > start]
+        self._pending.checkpoint_due = True
+        self._request_sync()
+        self._drop_below_start()
+        self._watchers.notify()
+
+    def truncate(self, end: Offset) -> None:
+        """Forget every batch from the one that holds `end` on. Blocks; nothing may be pending.
+
+        For a follower that diverged (KIP-101). Durable when it returns; cut off half way, the log
+        ends somewhere between the old and the new end, and the follower truncates again.
+        """
+        self._require_open()
+        directory = self._directory
+        assert directory.syncs.is_idle(self), "settle before truncating"
+        if not self.log_start <= end <= self.log_end:
+            raise OffsetOutOfRange(end, log_start=self.log_start, log_end=self.log_end)
+        border = Border(*self.segments.place_of(end))
+        checkpoint = replace(self._checkpoint(clean=False), durable_end=self.durable_end)
+        try:
+            cut_back(self._disk, self._pool, self.path, self.segments, border, checkpoint)
+            self._begin(directory.open_now(self.path, self.settings, start=border.offset))
+        except OSError as fault:
+            raise directory.syncs.latch(fault) from fault
+        self._watchers.notify()
+
+
+def _age_ms(segment: Segment, now_ms: int) -> int:
+    """Since its newest record, or its first append where the records have no time. -1: unknown."""
+    newest_ms = max(segment.max_timestamp, -1)
+    since_ms = newest_ms if newest_ms >= 0 else segment.first_append_ms
+    return now_ms - since_ms if since_ms >= 0 else -1
