@@ -14,8 +14,8 @@ to their end soon after the last fault.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from random import Random
 
@@ -153,35 +153,23 @@ async def finish(
 async def unless_over(
     running: "asyncio.Task[None]", clients: Iterable["asyncio.Task[None]"]
 ) -> None:
-    """Wait for the clients; what ends the scenario's own node ends the wait."""
-    together = asyncio.gather(*clients)
-    await asyncio.wait([together, running], return_when=asyncio.FIRST_COMPLETED)
-    if running.done():
-        running.result()
-    await together
+    """Wait for the clients; what goes wrong with the node itself ends the wait."""
+    left = set(clients)
+    while left:
+        done, _ = await asyncio.wait([*left, running], return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+        left -= done
 
 
-@contextmanager
-def _as_assertion(who: str) -> Iterator[None]:
+@asynccontextmanager
+async def bounded(who: str) -> AsyncIterator[None]:
+    """Liveness: what is inside ends in time."""
     try:
-        yield
+        async with asyncio.timeout(LIVENESS_S):
+            yield
     except TimeoutError:
         raise AssertionError(f"{who} did not end within {LIVENESS_S:g} s") from None
-
-
-class bounded:
-    """Liveness: what is inside ends in time."""
-
-    def __init__(self, who: str) -> None:
-        self._who = who
-        self._timeout = asyncio.timeout(LIVENESS_S)
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-
-    async def __aexit__(self, *error: object) -> None:
-        with _as_assertion(self._who):
-            await self._timeout.__aexit__(*error)
 
 
 async def read_all(env: Env, ledger: Ledger) -> None:
@@ -228,7 +216,8 @@ class Lives:
         await server.start()
         self._stopping = asyncio.get_running_loop().create_future()
         broken = server.node.broken
-        await asyncio.wait([broken, self._stopping], return_when=asyncio.FIRST_COMPLETED)
+        broken.add_done_callback(lambda _: self.stop())
+        await self._stopping
         if broken.done() and not isinstance(fault := broken.result(), TierlogError | OSError):
             raise AssertionError(f"the node broke by itself: {fault!r}") from fault
         try:

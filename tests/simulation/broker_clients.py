@@ -6,8 +6,7 @@ a maybe for ever.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -60,18 +59,11 @@ class Ledger:
     def value(self, env: Env) -> bytes:
         """One of a kind."""
         self.serial += 1
-        return (
-            b"%d/" % self.serial
-            + env.rng.randbytes(env.rng.randrange(VALUE_BYTES_MAX)).hex().encode()[:VALUE_BYTES_MAX]
-        )
+        return b"%d/" % self.serial + env.rng.randbytes(env.rng.randrange(VALUE_BYTES_MAX))
 
     def life(self) -> int:
         """The number of the node's process."""
         return self.world.host(NODE).life.number
-
-    @contextmanager
-    def client(self, env: Env) -> Iterator[Client]:
-        yield WatchedClient(self, env)
 
 
 class WatchedRouter(Router):

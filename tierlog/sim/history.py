@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 UNKNOWN = -1
 NEVER = 1 << 62
+SHORT = 12
 
 
 class Place(NamedTuple):
@@ -214,6 +215,11 @@ class History:
         return [each for place in places for each in _Judge(self, place).verdict()]
 
 
+def short(value: bytes) -> str:
+    """Enough of a value to tell it by."""
+    return repr(value if len(value) <= SHORT else value[:SHORT] + b"...")
+
+
 class _Judge:
     """Holds one place to its promises."""
 
@@ -268,7 +274,8 @@ class _Judge:
             before = self._known[era].setdefault(offset, value)
             if before != value:
                 yield self._found(
-                    Kind.INCONSISTENT_OFFSETS, f"offset {offset} is {before!r} and {value!r}"
+                    Kind.INCONSISTENT_OFFSETS,
+                    f"offset {offset} is {short(before)} and {short(value)}",
                 )
 
     def _observed(self) -> Iterator[tuple[int, int, bytes]]:
@@ -277,9 +284,9 @@ class _Judge:
                 for offset, value in reading.records:
                     yield era, offset, value
         for sent in self._sends:
-            if self._stands(sent) and sent.offset >= 0:
-                if (era := self._era(sent.began, sent.ended)) is not None:
-                    yield era, sent.offset, sent.value
+            era = self._era(sent.began, sent.ended)
+            if era is not None and self._stands(sent) and sent.offset >= 0:
+                yield era, sent.offset, sent.value
 
     def _duplicates(self) -> Iterator[Anomaly]:
         for known in self._known.values():
@@ -287,7 +294,7 @@ class _Judge:
             for offset, value in sorted(known.items()):
                 if first.setdefault(value, offset) != offset:
                     yield self._found(
-                        Kind.DUPLICATE, f"{value!r} at offsets {first[value]} and {offset}"
+                        Kind.DUPLICATE, f"{short(value)} at offsets {first[value]} and {offset}"
                     )
 
     def _origins(self) -> Iterator[Anomaly]:
@@ -295,9 +302,9 @@ class _Judge:
         for value, offset in shown.items():
             sent = self._sent.get(value)
             if sent is None:
-                yield self._found(Kind.ALIEN, f"{value!r} at offset {offset}")
+                yield self._found(Kind.ALIEN, f"{short(value)} at offset {offset}")
             elif sent.outcome is Outcome.FAILED:
-                yield self._found(Kind.FAILED_WRITE_FOUND, f"{value!r} at offset {offset}")
+                yield self._found(Kind.FAILED_WRITE_FOUND, f"{short(value)} at offset {offset}")
 
     def _orders(self) -> Iterator[Anomaly]:
         for known in self._known.values():
@@ -311,7 +318,8 @@ class _Judge:
                 last[sent.producer] = sent
                 if before.number > sent.number:
                     yield self._found(
-                        Kind.NONMONOTONIC_SEND, f"{value!r} at {offset} follows {before.value!r}"
+                        Kind.NONMONOTONIC_SEND,
+                        f"{short(value)} at {offset} follows {short(before.value)}",
                     )
 
     # What one reading shows
@@ -354,11 +362,11 @@ class _Judge:
             highest = max(end, ends[era][-1][1]) if ends[era] else end
             ends[era].append((moment, highest))
         for reading in self._readings:
-            era = self._era(reading.began, reading.ended)
-            if era is None or reading.high_watermark < 0:
+            at = self._era(reading.began, reading.ended)
+            if at is None or reading.high_watermark < 0:
                 continue
-            place = bisect(ends[era], (reading.began, -1))
-            if place and (seen := ends[era][place - 1][1]) > reading.high_watermark:
+            place = bisect(ends[at], (reading.began, -1))
+            if place and (seen := ends[at][place - 1][1]) > reading.high_watermark:
                 yield self._found(
                     Kind.WATERMARK_WENT_BACK, f"from {seen} to {reading.high_watermark}"
                 )
@@ -369,10 +377,10 @@ class _Judge:
                 shown = reading.records[-1][0] + 1 if reading.records else 0
                 yield reading.ended, era, max(reading.high_watermark, shown)
         for sent in self._sends:
+            era = self._era(sent.began, sent.ended)
             # acks=1 is answered before the record can be seen.
-            if self._stands(sent) and (sent.durable or self._lossy):
-                if (era := self._era(sent.began, sent.ended)) is not None:
-                    yield sent.ended, era, sent.offset + 1
+            if era is not None and self._stands(sent) and (sent.durable or self._lossy):
+                yield sent.ended, era, sent.offset + 1
 
     # What must be there at the end
 
@@ -388,10 +396,10 @@ class _Judge:
             if not self._stands(sent) or sent.value in values:
                 continue
             if sent.offset >= start or (sent.offset < 0 and start == 0):
-                yield self._found(Kind.LOST_WRITE, f"{sent.value!r} at offset {sent.offset}")
+                yield self._found(Kind.LOST_WRITE, f"{short(sent.value)} at offset {sent.offset}")
         for offset, value in self._shown():
             if offset >= start and there.get(offset) != value:
-                yield self._found(Kind.LOST_READ, f"{value!r} at offset {offset}")
+                yield self._found(Kind.LOST_READ, f"{short(value)} at offset {offset}")
 
     def _shown(self) -> list[tuple[int, bytes]]:
         """Shown and still promised; each once."""
