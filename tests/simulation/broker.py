@@ -16,7 +16,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from random import Random
 
 from tests.simulation.broker_clients import (
@@ -26,19 +25,21 @@ from tests.simulation.broker_clients import (
     Follower,
     HastyWriter,
     Ledger,
-    Owner,
     Peeker,
     WatchedClient,
+    Work,
     Writer,
-    read_whole,
+    probe,
     run_client,
 )
+from tests.simulation.broker_owner import Owner, read_whole
 from tierlog.client import Client, ProducerSettings
 from tierlog.config import NodeSettings
 from tierlog.env import Env
 from tierlog.errors import TierlogError
 from tierlog.server import Server
 from tierlog.sim.history import Place
+from tierlog.sim.verdict import anomalies
 from tierlog.sim.world import HostDied, SimWorld
 
 SETTINGS = NodeSettings(
@@ -101,12 +102,14 @@ async def run(world: SimWorld) -> int:
     if world.seed % 10:
         await torment(world, lives, world.rng("nemesis"))
     await finish(ledger, clients, running)
+    async with bounded("the probe"):
+        await world.start("judge", probe(world.env("judge"), ledger), what="probe")
     await lives.end_somehow(world.rng("end"))
     async with bounded("the last reading"):
         await world.start("judge", read_all(world.env("judge"), ledger), what="judge")
     running.cancel()
-    anomalies = ledger.history.anomalies()
-    assert not anomalies, "; ".join(str(each) for each in anomalies[:5])
+    found = anomalies(ledger.history)
+    assert not found, "; ".join(str(each) for each in found[:5])
     assert not ledger.complaints, ledger.complaints[0]
     return ledger.history.acknowledged()
 
@@ -123,7 +126,7 @@ async def make_topics(env: Env, ledger: Ledger) -> None:
 
 
 def start_clients(world: SimWorld, ledger: Ledger) -> dict[str, "asyncio.Task[None]"]:
-    works = {
+    works: dict[str, Work] = {
         **{
             name: Writer(name, ledger, WRITES, settings).run for name, settings in PRODUCERS.items()
         },
@@ -133,7 +136,7 @@ def start_clients(world: SimWorld, ledger: Ledger) -> dict[str, "asyncio.Task[No
         "owner": Owner("owner", ledger, 5).run,
     }
     return {
-        host: asyncio.create_task(run_client(world, host, partial(work)), name=host)
+        host: asyncio.create_task(run_client(world, host, work), name=host)
         for host, work in works.items()
     }
 

@@ -6,14 +6,13 @@ a maybe for ever.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from tierlog.client import (
     EARLIEST,
-    LATEST,
     BadAnswer,
     BrokerError,
     Client,
@@ -40,6 +39,21 @@ NODE, PORT = "node", 9092
 CLIENT = ClientSettings(connect_timeout_s=1.0, request_timeout_s=2.0, deadline_s=10.0)
 DELIVERY_S = 12.0
 VALUE_BYTES_MAX = 400
+
+NEVER_MET = frozenset(
+    {
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+"""Nothing in the simulated world is a reason for these."""
+
+Work: TypeAlias = Callable[[Env], Coroutine[Any, Any, None]]
 
 
 @dataclass(slots=True)
@@ -75,8 +89,8 @@ class WatchedRouter(Router):
         cause = error.__cause__
         if isinstance(error, BadAnswer) or isinstance(cause, BadAnswer):
             self.ledger.complaints.append(f"a bad answer: {error}")
-        if isinstance(error, BrokerError) and error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            self.ledger.complaints.append(f"the broker is at a loss: {error}")
+        if isinstance(error, BrokerError) and error.code in NEVER_MET:
+            self.ledger.complaints.append(f"nobody gave a reason for this: {error}")
         super().note(error, topic)
 
 
@@ -88,9 +102,7 @@ class WatchedClient(Client):
         router.ledger = ledger
 
 
-async def run_client(
-    world: SimWorld, host: str, work: "partial[Coroutine[Any, Any, None]]"
-) -> None:
+async def run_client(world: SimWorld, host: str, work: Work) -> None:
     """Run it to its end, through as many lives as it takes."""
     while True:
         try:
@@ -167,6 +179,15 @@ def note_outcome(history: History, sent: Sent, future: "asyncio.Future[Placed]")
         history.send_ended(sent, Outcome.MAYBE)
     else:
         history.send_ended(sent, Outcome.FAILED)
+
+
+async def probe(env: Env, ledger: Ledger) -> None:
+    """When nothing is wrong any more, every place takes a record."""
+    async with WatchedClient(ledger, env) as client, Producer(client) as producer:
+        futures = [await send(ledger, env, producer, each, name="probe") for each in ledger.places]
+        for place, future in zip(ledger.places, futures, strict=True):
+            assert future is not None, f"{place} takes no record"
+            await future
 
 
 @dataclass(slots=True)
@@ -342,105 +363,3 @@ def opened(batches: Any, asked: int) -> tuple[list[tuple[int, bytes]], int]:
         records += [(each.offset, each.value or b"") for each in decode_records(batch)]
         next_offset = max(next_offset, header.next_offset)
     return [record for record in records if record[0] >= asked], next_offset
-
-
-# Whoever makes and deletes a topic
-
-
-@dataclass(slots=True)
-class Owner:
-    """Makes a topic, fills it, reads it, deletes it, and makes it again under the same name.
-
-    After an answer that never came a late copy of the request may still hit the topic, so the next
-    one takes another name.
-    """
-
-    name: str
-    ledger: Ledger
-    left: int
-    generation: int = 0
-    topic: str = "passing-0"
-    lives: int = 0
-
-    async def run(self, env: Env) -> None:
-        self._rename()  # What an earlier life had under way is unknown.
-        self.lives += 1
-        async with (
-            WatchedClient(self.ledger, env) as client,
-            Producer(client, ProducerSettings(delivery_timeout_s=DELIVERY_S)) as producer,
-        ):
-            while self.left:
-                self.left -= 1
-                if not await self._pass(env, client, producer):
-                    self._rename()
-
-    def _rename(self) -> None:
-        self.generation += 1
-        self.topic = f"passing-{self.generation}"
-
-    async def _pass(self, env: Env, client: Client, producer: Producer) -> bool:
-        """One life of the topic. False once anything about it is in doubt."""
-        topic_id = await self._create(client)
-        if topic_id is None:
-            return False
-        places = [Place(self.topic, topic_id, index) for index in range(2)]
-        try:
-            await self._fill(env, producer, places)
-            found = await self._id(client)
-            self._check(found == topic_id, f"{self.topic} was made as {topic_id}, is {found}")
-            for place in places:
-                await read_whole(self.ledger.history, client, place)
-            deleted = await self._delete(client)
-            found = await self._id(client)
-            self._check(found is None or not deleted, f"{self.topic} was deleted and is {found}")
-        except ClientError:
-            self.ledger.history.abandoned |= set(places)
-            return False
-        return deleted
-
-    def _check(self, holds: bool, complaint: str) -> None:
-        if not holds:
-            self.ledger.complaints.append(complaint)
-
-    async def _create(self, client: Client) -> str | None:
-        """The id of the new topic, or None in doubt."""
-        try:
-            made = await client.create_topics(
-                self.topic, partitions=2, configs={"segment.bytes": "2048"}
-            )
-        except ClientError:
-            return None
-        return made[self.topic].topic_id.hex()
-
-    async def _fill(self, env: Env, producer: Producer, places: list[Place]) -> None:
-        futures = []
-        for _ in range(6):
-            place = places[env.rng.randrange(2)]
-            name = f"{self.name}.{self.lives}"
-            futures.append(await send(self.ledger, env, producer, place, name=name))
-        await asyncio.wait([future for future in futures if future is not None])
-
-    async def _id(self, client: Client) -> str | None:
-        """The id of the topic as the broker tells it now."""
-        (found,) = (await client.metadata([self.topic])).topics
-        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return None
-        return found.topic_id.hex()
-
-    async def _delete(self, client: Client) -> bool:
-        try:
-            await client.delete_topics(self.topic)
-        except ClientError:
-            return False
-        return True
-
-
-async def read_whole(history: History, client: Client, place: Place) -> None:
-    """The last reading of a place."""
-    consumer = Consumer(client)
-    start = (await client.list_offsets(place.topic, {place.partition: EARLIEST}))[place.partition]
-    end = (await client.list_offsets(place.topic, {place.partition: LATEST}))[place.partition]
-    await consumer.assign(place.topic, [place.partition], start=start.offset)
-    key = TopicPartition(place.topic, place.partition)
-    records = [(each.offset, each.value or b"") async for each in consumer.until({key: end.offset})]
-    history.read_whole(place, log_start=start.offset, end=end.offset, records=records)
