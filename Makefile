@@ -40,7 +40,7 @@ test: $(STAMP) ## Every test, real components included
 
 check: lint types unit ## What every commit passes
 
-demo: $(STAMP) ## Kill a process that writes, cut the power of a simulated one, show that nothing is lost
+demo: $(STAMP) ## Start a node, produce and consume with a real client, kill it, show that nothing is lost
 	@$(BIN)/python -m tests.demo
 
 SEEDS ?= 300

@@ -96,6 +96,7 @@ class Server:
             await self.node.stop()
         finally:
             await self._stop_http()
+            self._env.senders.close()
 
     async def _start_http(self) -> tuple[str, int] | None:
         """First of all: whoever waits for the node can see how far it is."""

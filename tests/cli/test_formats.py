@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierlog.cli.formats import (
@@ -52,6 +52,7 @@ def test_what_is_not_utf8_is_shown_with_its_bytes_and_null_as_null() -> None:
 
 
 @pytest.mark.parametrize("form", EXACT)
+@settings(max_examples=40)
 @given(data=st.none() | st.binary())
 def test_bytes_in_json_read_back_exactly(form: Format, data: bytes | None) -> None:
     line = compact({"offset": 1, **json_fields("value", data, form)}).encode()
@@ -75,6 +76,7 @@ def test_what_is_not_utf8_says_so_in_its_name() -> None:
     assert json_fields("key", b"no json", Format.JSON) == {"key": "no json"}
 
 
+@settings(max_examples=40)
 @given(
     headers=st.lists(st.tuples(st.binary().map(as_name), st.none() | st.binary()), max_size=4).map(
         lambda found: tuple(found)

@@ -1,11 +1,11 @@
 """`tierlog serve`: the contract of its command line, a line a test, each in its own process."""
 
-import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -18,7 +18,6 @@ from tierlog.cli.serve import ServeOptions, settings_of
 READY = re.compile(
     r"tierlog ready kafka=(127\.0\.0\.1:\d+) http=(127\.0\.0\.1:\d+|off) node=(\d+) store=(\S+)\n"
 )
-ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 30
 
 
@@ -41,42 +40,63 @@ class Served:
 Start: TypeAlias = Callable[..., Served]
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Start a node on free ports in `tmp_path`, with whatever else is given."""
+@contextmanager
+def starting(directory: Path) -> Iterator[Start]:
+    """Start nodes on free ports in a directory, with whatever else is given; end them all."""
     processes: list[subprocess.Popen[str]] = []
 
-    def run(*options: str, environment: dict[str, str] | None = None) -> Served:
+    def run(*options: str) -> Served:
         command = [sys.executable, "-m", "tierlog.cli", "serve", "--data", "data"]
         process = subprocess.Popen(
             [*command, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
+            cwd=directory,
         )
         processes.append(process)
         return Served(process)
 
-    yield run
-    for process in processes:
-        process.kill()
-        process.communicate()
+    try:
+        yield run
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    with starting(tmp_path) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Start]]:
+    """The address of a node that all tests of this file may use, and how to start another."""
+    with starting(tmp_path_factory.mktemp("running")) as run:
+        yield run().ready()[1], run
 
 
 def test_it_prints_one_ready_line_with_the_bound_addresses_and_sigterm_drains_and_exits_0(
-    start: Start, tmp_path: Path
+    start: Start, tierlog: Cli, tmp_path: Path
 ) -> None:
     node = start()
     kafka, http, number, store = node.ready().groups()
+    assert http != "off"
     assert not kafka.endswith(":0")
     assert not http.endswith(":0")
     assert (number, store) == ("1", f"file://{tmp_path}/data-store")
+    assert tierlog("topic", "create", "t", "-c", "retention.ms=-1", "--bootstrap", kafka).code == 0
+    assert tierlog("produce", "t", "--bootstrap", kafka, stdin=b"one\ntwo\n").code == 0
     node.process.send_signal(signal.SIGTERM)
     code, rest, err = node.end()
     assert (code, rest) == (0, "")
     assert "stopping" in err
+    kafka = start().ready()[1]
+    assert tierlog("consume", "t", "--bootstrap", kafka).lines == ["one", "two"]
+    described = tierlog("topic", "describe", "t", "--bootstrap", kafka).lines
+    assert "retention.ms  -1     topic" in described
 
 
 def test_sigint_drains_too_and_http_may_be_off(start: Start) -> None:
@@ -88,44 +108,45 @@ def test_sigint_drains_too_and_http_may_be_off(start: Start) -> None:
     assert "stopping" in err
 
 
-def test_a_second_start_on_the_same_directory_exits_1_without_a_ready_line(start: Start) -> None:
-    start().ready()
-    code, out, err = start().end()
+def test_a_second_start_on_the_same_directory_exits_1_without_a_ready_line(
+    running: tuple[str, Start],
+) -> None:
+    code, out, err = running[1]().end()
     assert (code, out) == (1, "")
     assert re.fullmatch(r"tierlog: /\S+/data\S* is in use by another [^\n]*\n", err)
 
 
-def test_what_was_written_before_sigterm_is_there_after_the_next_start(
-    start: Start, tierlog: Cli
+def test_an_address_in_use_exits_1_and_is_named(running: tuple[str, Start]) -> None:
+    kafka, start = running
+    code, out, err = start("--data", "other", "--listen", kafka).end()
+    assert (code, out) == (1, "")
+    assert err.startswith(f"tierlog: {kafka} is in use; stop what listens there")
+
+
+def test_a_setting_that_the_broker_refuses_is_told_in_its_words(
+    running: tuple[str, Start], tierlog: Cli
 ) -> None:
-    node = start()
-    there = ("--bootstrap", node.ready()[1])
-    assert tierlog("topic", "create", "t", "-c", "retention.ms=-1", *there).code == 0
-    assert tierlog("produce", "t", *there, stdin=b"one\ntwo\n").code == 0
-    node.process.send_signal(signal.SIGTERM)
-    assert node.end()[0] == 0
-    there = ("--bootstrap", start().ready()[1])
-    assert tierlog("consume", "t", *there).lines == ["one", "two"]
-    assert "retention.ms  -1     topic" in tierlog("topic", "describe", "t", *there).lines
-
-
-def test_a_setting_that_the_broker_refuses_is_told_in_its_words(start: Start, tierlog: Cli) -> None:
-    there = ("--bootstrap", start().ready()[1])
-    outcome = tierlog("topic", "create", "t", "-c", "retention.sm=1", *there)
+    there = ("--bootstrap", running[0])
+    outcome = tierlog("topic", "create", "refused", "-c", "retention.sm=1", *there)
     assert outcome.code == 1
     assert "was not created: unknown topic setting retention.sm" in outcome.err
     assert "did you mean retention.ms?" in outcome.err
-    tierlog("topic", "create", "t", *there)
-    outcome = tierlog("topic", "alter", "t", "--set", "segment.bytes=1", *there)
+    tierlog("topic", "create", "there", *there)
+    outcome = tierlog("topic", "alter", "there", "--set", "segment.bytes=1", *there)
     assert outcome.code == 1
     assert "was not altered: segment.bytes is 1; it must lie in [1024," in outcome.err
 
 
-def test_an_address_in_use_exits_1_and_is_named(start: Start) -> None:
-    kafka = start().ready()[1]
-    code, out, err = start("--data", "other", "--listen", kafka).end()
-    assert (code, out) == (1, "")
-    assert err.startswith(f"tierlog: {kafka} is in use; stop what listens there")
+def test_a_record_that_the_broker_refuses_ends_produce_with_a_count(
+    running: tuple[str, Start], tierlog: Cli
+) -> None:
+    there = ("--bootstrap", running[0])
+    tierlog("topic", "create", "small", "-c", "max.message.bytes=300", *there)
+    outcome = tierlog("produce", "small", *there, stdin=b"x" * 400 + b"\n")
+    assert outcome.code == 1
+    assert outcome.err.startswith("tierlog: small did not take a record: ")
+    assert outcome.err.endswith("; 0 were written\n")
+    assert outcome.out == ""
 
 
 def test_an_unknown_key_exits_2_with_the_nearest_known_name(tierlog: Cli) -> None:

@@ -455,7 +455,8 @@ async def test_a_directory_that_breaks_while_a_log_closes_fails_the_close(tasks:
 
 async def test_a_last_job_that_fails_fails_the_close(tasks: HeldTasks) -> None:
     disk = SimDisk()
-    log = log_with(tasks, disk)
+    log = log_with(tasks, disk, LogSettings(flush_messages=3))
+    append_values(log, b"x")
     closing = asyncio.ensure_future(log.close())
     await turns()
     disk.fail_fsync()
@@ -466,13 +467,33 @@ async def test_a_last_job_that_fails_fails_the_close(tasks: HeldTasks) -> None:
 
 
 async def test_a_last_job_that_cannot_start_fails_the_close(tasks: HeldTasks) -> None:
-    log = log_with(tasks, SimDisk())
+    log = log_with(tasks, SimDisk(), LogSettings(flush_messages=3))
+    append_values(log, b"x")
     with (
         patch.object(tasks, "in_thread", side_effect=RuntimeError("shut down")),
         pytest.raises(LogBroken, match="shut down"),
     ):
         await log.close()
     assert log._directory.broken is not None
+
+
+async def test_an_idle_log_closes_without_touching_the_disk(tasks: HeldTasks) -> None:
+    disk = SimDisk()
+    first = log_with(tasks, disk)
+    before = disk.op_count
+    await first.close()
+    assert disk.op_count == before
+    assert len(tasks.held) == 0
+
+
+async def test_an_append_that_nobody_synced_is_synced_by_closing(tasks: HeldTasks) -> None:
+    log = log_with(tasks, SimDisk(), LogSettings(flush_messages=3))
+    append_values(log, b"x")
+    closing = asyncio.ensure_future(log.close())
+    await turns()
+    tasks.let_go()
+    await closing
+    assert log.durable_end == 1
 
 
 async def test_kafkas_habit_shows_records_before_they_are_synced(tasks: HeldTasks) -> None:

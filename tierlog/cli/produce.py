@@ -7,7 +7,7 @@ A line that cannot be read ends the command; what stood before it is sent all th
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from tierlog.cli.input import InputSettings, ToSend
 from tierlog.cli.progress import Progress, summary_of
 from tierlog.cli.reader import LineReader
 from tierlog.cli.session import known_topic, with_client
-from tierlog.client import BrokerError, Client, Placed, Producer, ProducerSettings
+from tierlog.client import BrokerError, Client, ClientError, Placed, Producer, ProducerSettings
 from tierlog.records.attributes import Codec
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Tally:
     def __init__(self, on_error: Callable[[], None]) -> None:
         self.offsets: dict[int, tuple[int, int]] = {}
         """First and last offset; -1 where the broker told none."""
+        self.written = 0
         self.error: BaseException | None = None
         self._on_error = on_error
 
@@ -46,6 +47,7 @@ class Tally:
             self.error = self.error or error
             self._on_error()
             return
+        self.written += 1
         place = future.result()
         first, last = self.offsets.get(place.partition, (place.offset, place.offset))
         self.offsets[place.partition] = (min(first, place.offset), max(last, place.offset))
@@ -90,25 +92,34 @@ async def _produce(
     tally = Tally(reader.stop)
     unread: Refused | None = None
     async with Producer(client, settings) as producer:
-        number = read_bytes = 0
-        async for line in reader.lines():
-            number += 1
-            if tally.error is not None:
-                break
-            try:
-                to_send = reading.parse(line)
-                _check_partition(topic, to_send, present)
-            except NotInFormat as error:
-                unread = Refused(f"line {number}: {error}")
-                break
-            (await _sent(producer, topic, to_send)).add_done_callback(tally.take)
-            progress.records += 1
-            progress.size_bytes += _size_of(to_send)
-            read_bytes += len(line) + 1
-            progress.draw(read_bytes / size if size else None)
+        try:
+            async for to_send in _read(reader, reading, topic, present):
+                if tally.error is not None:
+                    break
+                (await _sent(producer, topic, to_send)).add_done_callback(tally.take)
+                progress.records += 1
+                progress.size_bytes += _size_of(to_send)
+                progress.draw(reader.taken_bytes / size if size else None)
+        except Refused as error:
+            unread = error
         await producer.flush()
     progress.wipe()
     _finish(topic, tally, progress, as_json, unread)
+
+
+async def _read(
+    reader: LineReader, reading: InputSettings, topic: str, present: set[int]
+) -> AsyncIterator[ToSend]:
+    """The input as records; refuses the first line that is none."""
+    number = 0
+    async for line in reader.lines():
+        number += 1
+        try:
+            to_send = reading.parse(line)
+            _check_partition(topic, to_send, present)
+        except NotInFormat as error:
+            raise Refused(f"line {number}: {error}") from None
+        yield to_send
 
 
 async def _sent(producer: Producer, topic: str, to_send: ToSend) -> "asyncio.Future[Placed]":
@@ -137,7 +148,7 @@ def _finish(
 ) -> None:
     """The count of what surely was written; then what went wrong, if anything."""
     if tally.error is not None:
-        raise _refusal(topic, tally.error)
+        raise _refusal(topic, tally, tally.error)
     if as_json:
         typer.echo(json.dumps(_summary(topic, tally, progress)))
     else:
@@ -169,7 +180,8 @@ def _where(tally: Tally) -> str:
     return f", partition {partition}, {offsets}"
 
 
-def _refusal(topic: str, error: BaseException) -> BaseException:
-    if isinstance(error, BrokerError):
-        return Refused(f"{topic} did not take a record: {error.sentence}")
-    return error
+def _refusal(topic: str, tally: Tally, error: BaseException) -> BaseException:
+    if not isinstance(error, ClientError):
+        return error
+    sentence = error.sentence if isinstance(error, BrokerError) else str(error)
+    return Refused(f"{topic} did not take a record: {sentence}; {tally.written:,} were written")

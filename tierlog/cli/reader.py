@@ -16,6 +16,8 @@ CHUNKS_MAX = 8
 
 class LineReader:
     def __init__(self, descriptor: int) -> None:
+        self.taken_bytes = 0
+        """What was handed on, newlines included."""
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
         self._chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
@@ -32,8 +34,10 @@ class LineReader:
         while chunk := await self._next():
             *whole, rest = (rest + chunk).split(b"\n")
             for line in whole:
+                self.taken_bytes += len(line) + 1
                 yield line
         if rest:
+            self.taken_bytes += len(rest)
             yield rest
 
     async def _next(self) -> bytes:

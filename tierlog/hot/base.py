@@ -28,6 +28,7 @@ class LogState:
         "_boot",
         "_bytes_since_checkpoint",
         "_checkpoint_bytes",
+        "_clean_end",
         "_closed_clean",
         "_closing",
         "_directory",
@@ -93,6 +94,8 @@ class LogState:
         if self._active.size and self._active.first_append_ms < 0:
             self._active.first_append_ms = directory.env.clock.now_ms()
         self.log_end = self.durable_end = self._shown_end = self._active.next_offset
+        self._closed_clean = recovered.is_clean
+        self._clean_end = self.log_end
         self._pending = Pending()
         self._bytes_since_checkpoint = 0
         self._messages_since_sync = 0

@@ -59,7 +59,12 @@ class ClosingLog(ShortenedLog):
         self._end()
 
     def _is_clean(self) -> bool:
-        return self._closed_clean and self._directory.syncs.is_idle(self)
+        """Whether the disk holds a clean checkpoint of just this: an idle log closes for free."""
+        return (
+            self._closed_clean
+            and self._clean_end == self.log_end
+            and self._directory.syncs.is_idle(self)
+        )
 
     def close_now(self) -> None:
         """The same, blocking, for tools without a loop; everything pending goes along."""

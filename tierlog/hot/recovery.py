@@ -58,6 +58,8 @@ class Recovered:
     gaps: list[Gap]
     """New ones, found by this recovery."""
     scanned_bytes: int
+    is_clean: bool
+    """Whether the checkpoint on the disk is a clean one that agrees with all of this."""
 
 
 def judge(
@@ -101,6 +103,7 @@ class Recovery:
     gaps: list[Gap] = field(default_factory=list)
     log_start: Offset = OFFSET_MAX
     scanned_bytes: int = 0
+    is_clean: bool = False
 
     def run(self) -> Recovered:
         self.boot = self.disk.boot_id()
@@ -119,6 +122,7 @@ class Recovery:
         else:
             self._load_producers(self.segments[-1].next_offset)
             self._sign()
+            self.is_clean = self.checkpoint is not None and self.checkpoint.clean
         return self._recovered()
 
     def _recovered(self) -> Recovered:
@@ -130,6 +134,7 @@ class Recovery:
             producers=self.producers,
             gaps=self.gaps,
             scanned_bytes=self.scanned_bytes,
+            is_clean=self.is_clean,
         )
 
     def _durable_end(self) -> Offset | None:
@@ -425,13 +430,14 @@ class Recovery:
         self.log_start = self.start
         self._add_segment(self.start)
         store_end(self.disk, self.directory, self.start)
+        self.is_clean = True
         self._vouch()
 
     def _vouch(self) -> None:
         log_end = self.segments[-1].next_offset
         checkpoint = Checkpoint(
             boot=self.boot,
-            clean=False,
+            clean=self.is_clean,
             log_start=self.log_start,
             durable_end=log_end,
             segments=tuple(segment.numbers for segment in self.segments),

@@ -120,6 +120,7 @@ class SyncedLog(LogState):
             segment.release_indexes()
         self._note_durable(job.end)
         self._closed_clean = job.checkpoint is not None and job.checkpoint.clean
+        self._clean_end = job.end
         for future in done.settlers:
             resolve(future)
         if done.sealed and self._directory.broken is None:
