@@ -17,8 +17,8 @@ def server(
 ) -> Iterator[str]:
     """Its address. A module chooses settings by its own NODE_SETS."""
     sets = getattr(request.module, "NODE_SETS", ())
-    with running(tmp_path_factory.mktemp("node"), sets=sets) as address:
-        yield address
+    with running(tmp_path_factory.mktemp("node"), sets=sets) as node:
+        yield node.address
 
 
 @pytest.fixture(params=DRIVERS, ids=lambda driver: driver.name)

@@ -33,7 +33,7 @@ has kcat || apt_install kcat || missing kcat
 has javac || apt_install default-jdk-headless || true
 has mvn || apt_install maven || true
 if has javac && has mvn; then
-    java/prepare.sh || missing "the Java client"
+    java/prepare.sh || java/prepare.sh || missing "the Java client"
 else
     missing "a JDK with Maven"
 fi

@@ -147,8 +147,6 @@ def _record(message: Any) -> Record:
 
 
 class AioAdmin(_OnLoop):
-    can = frozenset({"partition_count", "grow", "configs", "alter", "trim", "cluster"})
-
     def __init__(self, server: str) -> None:
         super().__init__()
         self._run(self._start(server))
@@ -207,7 +205,7 @@ class AioAdmin(_OnLoop):
         return found["cluster_id"], {f"{one['host']}:{one['port']}" for one in found["brokers"]}
 
     def stored_bytes(self, topic: str) -> int:
-        raise NotImplementedError
+        raise NotImplementedError("this client does not ask for log directories")
 
     def close(self) -> None:
         self._end(self._admin.close())

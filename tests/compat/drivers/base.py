@@ -76,10 +76,6 @@ class Consumer(Protocol):
 
 
 class Admin(Protocol):
-    """`can` names what this client offers beyond create, delete and topics."""
-
-    can: frozenset[str]
-
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None: ...
 
     def delete(self, topic: str) -> None: ...

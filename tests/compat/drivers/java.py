@@ -160,9 +160,6 @@ def _bytes(text: str | None) -> bytes | None:
 
 class JavaAdmin(_Object):
     kind = "admin"
-    can = frozenset(
-        {"partition_count", "grow", "configs", "alter", "trim", "cluster", "stored_bytes"}
-    )
 
     def __init__(self, server: str) -> None:
         super().__init__(config=_config(server))

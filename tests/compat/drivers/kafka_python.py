@@ -115,10 +115,6 @@ def _record(message: Any) -> Record:
 
 
 class KafkaPythonAdmin:
-    can = frozenset(
-        {"partition_count", "grow", "configs", "alter", "trim", "cluster", "stored_bytes"}
-    )
-
     def __init__(self, server: str) -> None:
         from kafka import KafkaAdminClient
 

@@ -6,6 +6,7 @@ header from the word NULL; no test sends that word.
 """
 
 import itertools
+import json
 import queue
 import re
 import shutil
@@ -13,7 +14,7 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from time import monotonic
-from typing import IO
+from typing import IO, Any
 
 from tests.compat.drivers.base import CLIENT_ID, PATIENCE_S, Headers, Record, Refused, Sending
 
@@ -45,6 +46,11 @@ def _run(words: Sequence[str], given: bytes = b"") -> str:
             raise Refused(code, said)
     assert done.returncode == 0, said
     return done.stdout.decode()
+
+
+def listing(server: str) -> Any:
+    """What `kcat -L` tells of the cluster."""
+    return json.loads(_run([*_words(server), "-L", "-J"]))
 
 
 class KcatProducer:

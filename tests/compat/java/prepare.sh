@@ -19,6 +19,7 @@ mvn -B -q -ntp -Dmaven.repo.local="$cache/m2" dependency:copy-dependencies \
     exit 1
 }
 javac -nowarn -proc:none -cp "$making/jars/*" -d "$making/classes" Clients.java
+rm "$making/log"
 mkdir -p "$cache/compat-java"
 chmod 755 "$making"
 # Moved in one step: whoever sees the folder sees it whole. Lost races are won by the other.
