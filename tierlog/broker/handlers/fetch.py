@@ -21,6 +21,7 @@ from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.broker.request import Answer, MayBlock, Parts
 from tierlog.errors import TierlogError
 from tierlog.hot.errors import OffsetOutOfRange
+from tierlog.records.record import encode_batch
 from tierlog.types import Bytes, LeaderEpoch, Offset
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.codec import decode_whole
@@ -73,6 +74,16 @@ def refused(code: ErrorCode, call: Call) -> Parts:
     parts = FetchWriter(call.version, topic_count=0, error_code=code).finish()
     flexible = call.version >= FLEXIBLE_FROM
     return framed_response(parts, correlation_id=call.correlation_id, flexible=flexible)
+
+
+def covering_gap(log: Log, offset: Offset, end: Offset) -> Bytes:
+    """An empty batch over offsets that a recovery left unused at the end of the log.
+
+    Without it a reader that wants to get to the end would wait there until somebody writes.
+    """
+    return encode_batch(
+        (), base_offset=offset, last_offset=Offset(end - 1), leader_epoch=log.epochs.latest
+    )
 
 
 class PendingFetch:
@@ -180,6 +191,8 @@ class PendingFetch:
         if limit <= 0 and not is_first:
             return Read(ask.partition, 0, end, log.log_start)
         records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
+        if not len(records):
+            records = covering_gap(log, Offset(offset), end)
         size = len(records)
         if size > limit and not is_first:
             # Only the first partition with data may exceed the limit, so that a reader always
