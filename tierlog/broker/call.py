@@ -12,7 +12,15 @@ if TYPE_CHECKING:
 class Call:
     """Who asks, for what, under which id. Made once a request: slots, and a plain constructor."""
 
-    __slots__ = ("api_key", "client_id", "correlation_id", "node", "peer", "version")
+    __slots__ = (
+        "api_key",
+        "client_id",
+        "correlation_id",
+        "node",
+        "peer",
+        "unfolding_since_s",
+        "version",
+    )
 
     def __init__(
         self,
@@ -29,3 +37,5 @@ class Call:
         self.version = version
         self.correlation_id = correlation_id
         self.client_id = client_id
+        self.unfolding_since_s: float | None = None
+        """When a produce began to take batches apart."""

@@ -56,6 +56,8 @@ class Catalogue:
         self._coming: dict[bytes, Topic] = {}
         """Topics whose first partitions are being opened. Nobody finds them yet: a topic without
         partitions is not one, and clients that were told of it would divide by zero."""
+        self.partition_count = 0
+        """Over all topics: counted here, since whoever wants one more asks."""
         self._metastore = metastore
         self._directory = directory
         self._settings = settings
@@ -226,6 +228,7 @@ class Catalogue:
             assert topic is not None, "only what is new was opened"
             epoch = LeaderEpoch(value.leader_epoch)
             topic.partitions.append(Partition(topic, index, log, leader_epoch=epoch))
+        self.partition_count += len(wanted)
         for topic in self._coming.values():
             self.topics.add(topic)
         self._coming.clear()
@@ -247,6 +250,7 @@ class Catalogue:
     async def _remove(self, topic: Topic) -> None:
         """From now on nobody finds it; its files go, then the note that they must."""
         self.topics.remove(topic)
+        self.partition_count -= len(topic.partitions)
         for partition in topic.partitions:
             await self._surely(partial(self._directory.delete_log, partition.log))
         try:

@@ -16,6 +16,9 @@ from tierlog.wire.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
 
+SENTENCE_CHARS_MAX: Final = 1000
+"""A sentence may quote what the client sent; the protocol's strings end at 32,767 bytes."""
+
 CODES: Final[dict[type[BaseException], ErrorCode]] = {
     # Names and numbers of things
     broker.UnknownTopic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -42,6 +45,9 @@ CODES: Final[dict[type[BaseException], ErrorCode]] = {
     broker.CodecNotAllowed: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     broker.RecordsRefused: ErrorCode.INVALID_RECORD,
     broker.RequestTimedOut: ErrorCode.REQUEST_TIMED_OUT,
+    # Producers split a batch that is too large, and send again what timed out.
+    broker.TooManyRecords: ErrorCode.MESSAGE_TOO_LARGE,
+    broker.TooMuchAtOnce: ErrorCode.REQUEST_TIMED_OUT,
     records.CorruptBatch: ErrorCode.CORRUPT_MESSAGE,
     records.InvalidRecord: ErrorCode.INVALID_RECORD,
     records.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
@@ -78,3 +84,11 @@ def code_of(error: BaseException) -> ErrorCode:
             return code
     logger.error("an error without a code reached a client", exc_info=error)
     return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def sentence_of(error: BaseException) -> str:
+    """What the client reads beside the code."""
+    sentence = str(error)
+    if len(sentence) <= SENTENCE_CHARS_MAX:
+        return sentence
+    return f"{sentence[:SENTENCE_CHARS_MAX]} ..."

@@ -1,6 +1,7 @@
 """One client connection: frames in, ordered replies out.
 
-All complete frames of one wakeup are handled before one send goes out. Replies leave in the order
+All complete frames of one wakeup are handled before one send goes out, unless they take long:
+then everybody else has a turn in between. Replies leave in the order
 of the requests, whatever finishes first. While a budget is used up or the peer does not read, no
 further frame is taken: reading stops, and what was already received waits in its buffer.
 
@@ -12,10 +13,12 @@ Always holds: `_charged` is this connection's share of the node's budget, and go
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
+from tierlog.broker.limits import TURN_S
 from tierlog.broker.receiver import Receiver, size_at
 from tierlog.broker.replies import Replies
 from tierlog.broker.request import CloseConnection, MayBlock, Parts, Peer
@@ -24,8 +27,6 @@ from tierlog.wire.errors import BadFrame, WireError
 from tierlog.wire.framing import SIZE_BYTES, frame_size
 
 if TYPE_CHECKING:
-    import asyncio
-
     from tierlog.broker.listener import Listener
     from tierlog.env import Sender
 
@@ -58,6 +59,7 @@ class Connection(Receiver):
         self._is_open = False
         self._is_ending = False
         self._is_paused = False
+        self._is_turn_over = False
         self.has_greeted = False
         """A whole request has come."""
         self.is_touched = True
@@ -193,6 +195,9 @@ class Connection(Receiver):
             self._settle()
             if self._must_pause():
                 self._pause()
+            elif self._is_turn_over:
+                self._pause()
+                asyncio.get_running_loop().call_soon(self._go_on)
 
     def _handle_frames(self, view: memoryview, start: int, end: int) -> int:
         """Returns where the first frame begins that was not handled."""
@@ -200,7 +205,13 @@ class Connection(Receiver):
         out: Parts = []
         out_bytes = count = 0
         failure: Exception | None = None
+        now_s = self._listener.now_s
+        turn_ends_s = now_s() + TURN_S
+        self._is_turn_over = False
         while end - start >= SIZE_BYTES:
+            if count and now_s() > turn_ends_s:
+                self._is_turn_over = True
+                break
             (size,) = size_at(view, start)
             try:
                 if not 0 < size <= size_max and not self._may_have(view, start, end):

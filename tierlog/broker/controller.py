@@ -6,6 +6,7 @@ they compare: the loser looks again and is refused, or tries once more, as if it
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from tierlog.broker.errors import (
     InvalidReplicationFactor,
     InvalidRequest,
     InvalidTopicName,
+    PolicyViolation,
     TopicDeletionDisabled,
     TopicExists,
     UnknownTopic,
@@ -27,7 +29,7 @@ from tierlog.config import altered, check_change, topic_config
 from tierlog.metastore import Compare, Delete, Put
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tierlog.broker.catalogue import Catalogue
     from tierlog.broker.space import Space
@@ -80,6 +82,8 @@ class Controller:
         self._settings = settings
         self._rng = rng
         self._space = space
+        self._coming_count = 0
+        """Partitions that are being created, and not yet counted by the catalogue."""
 
     # Topics
 
@@ -94,19 +98,35 @@ class Controller:
         if validate_only:
             return made
         topic = TopicState(name=wanted.name, configs=wanted.configs)
-        result = await self._metastore.txn(
-            [Compare(state.name_key(wanted.name), 0)],
-            [
-                Put(state.name_key(wanted.name), topic_id.hex().encode()),
-                Put(state.topic_key(topic_id), topic.to_bytes()),
-                *self._new_partitions(topic_id, range(count)),
-            ],
-        )
-        # Also for the one who comes second: who hears that the topic exists may use it.
-        await self._catalogue.applied(result.revision)
+        with self._room_for(count):
+            result = await self._metastore.txn(
+                [Compare(state.name_key(wanted.name), 0)],
+                [
+                    Put(state.name_key(wanted.name), topic_id.hex().encode()),
+                    Put(state.topic_key(topic_id), topic.to_bytes()),
+                    *self._new_partitions(topic_id, range(count)),
+                ],
+            )
+            # Also for the one who comes second: who hears that the topic exists may use it.
+            await self._catalogue.applied(result.revision)
         if not result.succeeded:
             raise TopicExists(wanted.name)
         return made
+
+    @contextmanager
+    def _room_for(self, count: int) -> Iterator[None]:
+        """Hold so many of the node's partitions until they are there."""
+        most = self._settings.tierlog_partitions_max
+        if self._catalogue.partition_count + self._coming_count + count > most:
+            raise PolicyViolation(
+                f"{count} more partitions would be more than the {most} that this node holds "
+                "(tierlog.partitions.max)"
+            )
+        self._coming_count += count
+        try:
+            yield
+        finally:
+            self._coming_count -= count
 
     def _check_new(self, wanted: NewTopic) -> int:
         """The number of partitions, if everything but the settings is right."""
@@ -232,11 +252,12 @@ class Controller:
             raise UnknownTopic(topic.name)
         # The topic itself is written again, so that a deletion meanwhile is noticed, and so that
         # two who add partitions at once do not both think they were alone.
-        result = await self._metastore.txn(
-            [Compare(known.key, known.revision), Compare(new[0].key, 0)],
-            [Put(known.key, known.value), *new],
-        )
-        await self._catalogue.applied(result.revision)
+        with self._room_for(len(new)):
+            result = await self._metastore.txn(
+                [Compare(known.key, known.revision), Compare(new[0].key, 0)],
+                [Put(known.key, known.value), *new],
+            )
+            await self._catalogue.applied(result.revision)
         return result.succeeded
 
     async def alter(

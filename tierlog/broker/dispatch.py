@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tierlog.broker.call import Call
+from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.broker.request import Answer, CloseConnection, Parts
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.catalogue import request_type
@@ -171,7 +172,9 @@ def typed(handle: TypedHandler, api: ApiKey) -> RawHandler:
     is_async = inspect.iscoroutinefunction(handle)
 
     def answer(frame: memoryview, position: int, call: Call) -> Answer:
-        request = decode_whole(kind, call.version, frame, position)
+        request = decode_whole(
+            kind, call.version, frame, position, elements_max=REQUEST_ELEMENTS_MAX
+        )
         if is_async:
             work = _encoded_later(handle(request, call), call)
             return call.node.env.tasks.spawn(work, name=api.name)

@@ -125,6 +125,22 @@ class RecordsRefused(BrokerError):
         self.records = records
 
 
+class TooManyRecords(BrokerError):
+    """A batch that must be taken apart on arrival has too many records; clients split it."""
+
+    def __init__(self, count: int, count_max: int) -> None:
+        super().__init__(
+            f"a batch of {count} records; at most {count_max} are taken where keys or timestamps "
+            "have to be looked up in it"
+        )
+
+
+class TooMuchAtOnce(BrokerError):
+    """This part of the request is left for the next one, so that others have their turn."""
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+
 class RequestTimedOut(BrokerError):
     """What was waited for did not happen within the request's time. It may still happen."""
 

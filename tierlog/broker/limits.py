@@ -6,6 +6,15 @@ from tierlog.wire.framing import FRAME_BYTES_MAX
 
 MIB = 1024 * 1024
 
+REQUEST_ELEMENTS_MAX = 30_000
+"""Topics, partitions and whatever else a request lists, all together; more ends the connection. A
+client that names each of ten thousand partitions in a topic of its own stays below. Each takes some
+ten microseconds until it is answered, mostly in one go: others must not wait for longer."""
+
+TURN_S = 0.02
+"""A connection handles frames for so long at a stretch; those that are left wait until everybody
+else had a turn."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:

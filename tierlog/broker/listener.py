@@ -29,6 +29,8 @@ BACKLOG: Final = 1024
 COMPLAIN_EVERY_S: Final = 60.0
 """For each address: a scanner, or a client that tries for ever, shall not fill the log."""
 COMPLAINTS_MAX: Final = 1000
+COMPLAINT_CHARS_MAX: Final = 500
+"""A sentence may quote what the peer sent."""
 
 
 class Listener:
@@ -157,7 +159,9 @@ class Listener:
         if len(self._complained_s) >= COMPLAINTS_MAX:
             self._complained_s.clear()
         self._complained_s[peer.host] = now
-        log.warning("closing the connection of %s: %s", peer, sentence)
+        # One line, whatever is quoted in it: nobody writes lines of their own into our log.
+        plain = "".join(c if c.isprintable() else "?" for c in sentence[:COMPLAINT_CHARS_MAX])
+        log.warning("closing the connection of %s: %s", peer, plain)
 
     def _peer(self, address: tuple[str, int], local: tuple[str, int]) -> Peer:
         self._last_id += 1

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from tierlog.broker.request import Answer
 
-PENDING_BYTES: Final = 1024
-"""What a request under way costs beside its own bytes: a future, a task, decoded values."""
+PENDING_BYTES: Final = 3 * 1024
+"""What a request under way costs beside its own bytes: a future, a task, decoded values. A fetch
+that waits for one partition was seen to take 3 KB."""
 
 
 class _Slot:

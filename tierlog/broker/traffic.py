@@ -26,4 +26,4 @@ class Traffic:
     bytes_in: int = 0
     bytes_out: int = 0
     pauses: int = 0
-    """How often reading stopped because a budget was used up or a peer did not read."""
+    """How often reading stopped: a budget was used up, a peer did not read, a turn was over."""

@@ -82,6 +82,14 @@ class NodeSettings:
     num_partitions: int = whole(
         "num.partitions", 1, "Partitions of a topic that was created without a number.", at_least=1
     )
+    # Each partition is a directory with open files and some 50 KB of memory; a node starts with
+    # 10,000 of them. Without a bound, whoever may create topics could fill the node for good.
+    tierlog_partitions_max: int = whole(
+        "tierlog.partitions.max",
+        20_000,
+        "Partitions that this node holds, all topics together; more are refused.",
+        at_least=1,
+    )
     default_replication_factor: int = whole(
         "default.replication.factor",
         1,

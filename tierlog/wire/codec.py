@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tierlog.wire.compiler import reader, writer
 from tierlog.wire.errors import TrailingBytes
+from tierlog.wire.primitives import ELEMENTS_MAX
 
 if TYPE_CHECKING:
     from tierlog.types import Bytes
@@ -23,9 +24,16 @@ def decode(message: type[M], version: int, buffer: Bytes, position: int = 0) -> 
     return reader(message, version)(buffer, position)
 
 
-def decode_whole(message: type[M], version: int, buffer: Bytes, position: int = 0) -> M:
+def decode_whole(
+    message: type[M],
+    version: int,
+    buffer: Bytes,
+    position: int = 0,
+    *,
+    elements_max: int = ELEMENTS_MAX,
+) -> M:
     """Read a message that ends where the buffer ends, as requests and responses do."""
-    made, end = reader(message, version)(buffer, position)
+    made, end = reader(message, version)(buffer, position, elements_max)
     if end != len(buffer):
         raise TrailingBytes(
             f"{len(buffer) - end} bytes after the message",

@@ -84,7 +84,7 @@ def open_tags(buffer: Bytes, position: int, first: int, budget: int) -> tuple[in
     if 2 * count > len(buffer) - position:
         raise Truncated(f"{count} tagged fields in {len(buffer) - position} bytes")
     if count > budget:
-        raise TooManyElements(f"more than {ELEMENTS_MAX} elements and tags")
+        raise TooManyElements("more elements and tags than one message may have")
     return count, position, budget - count
 
 
@@ -113,7 +113,7 @@ def bad_array(buffer: Bytes, position: int, count: int, element_bytes_min: int) 
         return Truncated(
             f"{count} elements of at least {element_bytes_min} bytes, {len(buffer) - position} left"
         )
-    return TooManyElements(f"more than {ELEMENTS_MAX} elements and tags")
+    return TooManyElements("more elements and tags than one message may have")
 
 
 def not_a_length(value: int) -> WireError:

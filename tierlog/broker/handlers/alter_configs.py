@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from tierlog.broker.codes import code_of
+from tierlog.broker.codes import code_of, sentence_of
 from tierlog.broker.errors import InvalidRequest
 from tierlog.broker.resources import TOPIC, cannot_change, topic_of
 from tierlog.broker.turns import in_turns
@@ -43,7 +43,7 @@ async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespon
                 raise InvalidRequest("the resource comes more than once")
             await alter(resource, call, only_checks=request.validate_only)
         except TierlogError as error:
-            answer.error_code, answer.error_message = code_of(error), str(error)
+            answer.error_code, answer.error_message = code_of(error), sentence_of(error)
         responses.append(answer)
     return AlterConfigsResponse(throttle_time_ms=0, responses=responses)
 

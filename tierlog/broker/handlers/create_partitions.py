@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from tierlog.broker.codes import code_of
+from tierlog.broker.codes import code_of, sentence_of
 from tierlog.broker.deadline import Deadline
 from tierlog.broker.errors import InvalidRequest
 from tierlog.broker.turns import in_turns
@@ -63,5 +63,5 @@ async def add(
 
 def refused(name: str, error: TierlogError) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(
-        name=name, error_code=code_of(error), error_message=str(error)
+        name=name, error_code=code_of(error), error_message=sentence_of(error)
     )

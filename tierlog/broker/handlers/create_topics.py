@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from tierlog.broker.codes import code_of
+from tierlog.broker.codes import code_of, sentence_of
 from tierlog.broker.controller import NewTopic
 from tierlog.broker.deadline import Deadline
 from tierlog.broker.errors import InvalidAssignment, InvalidRequest
@@ -113,5 +113,5 @@ def settings_of(wanted: NewTopic, call: Call) -> list[CreatableTopicConfigs]:
 def refused(name: str, error: TierlogError) -> CreatableTopicResult:
     # Empty, never null: the Java client stumbles over null (pitfall 7).
     return CreatableTopicResult(
-        name=name, error_code=code_of(error), error_message=str(error), configs=[]
+        name=name, error_code=code_of(error), error_message=sentence_of(error), configs=[]
     )

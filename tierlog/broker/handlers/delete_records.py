@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tierlog.broker.codes import code_of
 from tierlog.broker.deadline import Deadline
 from tierlog.broker.errors import InvalidTopicName, PolicyViolation
+from tierlog.broker.turns import in_turns
 from tierlog.errors import TierlogError
 from tierlog.hot.errors import OffsetOutOfRange
 from tierlog.types import Offset
@@ -22,7 +23,6 @@ from tierlog.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
-    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
 
@@ -39,35 +39,69 @@ NO_OFFSET: Final = -1
 
 async def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
     deadline = Deadline(call.node.env, request.timeout_ms)
-    # All at once: one round of syncs makes every partition's trim durable.
-    topics = await asyncio.gather(*(of_topic(topic, call, deadline) for topic in request.topics))
-    return DeleteRecordsResponse(throttle_time_ms=0, topics=list(topics))
+    trimmed: list[tuple[Partition, DeleteRecordsPartitionResult]] = []
+    topics = [
+        DeleteRecordsTopicResult(
+            name=topic.name,
+            partitions=[
+                of_partition(topic.name, asked, call, trimmed)
+                async for asked in in_turns(topic.partitions)
+            ],
+        )
+        async for topic in in_turns(request.topics)
+    ]
+    await settle(trimmed, deadline)
+    return DeleteRecordsResponse(throttle_time_ms=0, topics=topics)
 
 
-async def of_topic(
-    asked: DeleteRecordsTopic, call: Call, deadline: Deadline
-) -> DeleteRecordsTopicResult:
-    partitions = await asyncio.gather(
-        *(of_partition(asked.name, one, call, deadline) for one in asked.partitions)
-    )
-    return DeleteRecordsTopicResult(name=asked.name, partitions=list(partitions))
-
-
-async def of_partition(
-    name: str, asked: DeleteRecordsPartition, call: Call, deadline: Deadline
+def of_partition(
+    name: str,
+    asked: DeleteRecordsPartition,
+    call: Call,
+    trimmed: list[tuple[Partition, DeleteRecordsPartitionResult]],
 ) -> DeleteRecordsPartitionResult:
+    """Trim one; its result holds once the trim is durable."""
     index = asked.partition_index
+    result = DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=NO_OFFSET, error_code=0
+    )
     try:
         topic = call.node.topics.named(name)
         partition = topic.partition(index)
         check_allowed(topic)
-        start = trim(partition, asked.offset)
-        await deadline.wait(settled(partition), what=f"trim of {name}-{index} to offset {start}")
+        result.low_watermark = trim(partition, asked.offset)
+        trimmed.append((partition, result))
     except TierlogError as error:
-        return DeleteRecordsPartitionResult(
-            partition_index=index, low_watermark=NO_OFFSET, error_code=code_of(error)
-        )
-    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=start, error_code=0)
+        refuse(result, error)
+    return result
+
+
+def refuse(result: DeleteRecordsPartitionResult, error: TierlogError) -> None:
+    result.low_watermark, result.error_code = NO_OFFSET, code_of(error)
+
+
+async def settle(
+    trimmed: list[tuple[Partition, DeleteRecordsPartitionResult]], deadline: Deadline
+) -> None:
+    """Wait for the disk: for all at once, which makes one round of syncs, and for each partition
+    once, however often it was named. Also where nothing was trimmed: the start may come from a
+    request whose trim is under way."""
+    partitions = list(dict.fromkeys(partition for partition, _ in trimmed))
+    faults = await asyncio.gather(*(fault_of(partition, deadline) for partition in partitions))
+    told = dict(zip(partitions, faults, strict=True))
+    for partition, result in trimmed:
+        if (fault := told[partition]) is not None:
+            refuse(result, fault)
+
+
+async def fault_of(partition: Partition, deadline: Deadline) -> TierlogError | None:
+    """What kept the trim from being durable in time."""
+    try:
+        what = f"trim of {partition.topic.name}-{partition.index}"
+        await deadline.wait(settled(partition), what=what)
+    except TierlogError as error:
+        return error
+    return None
 
 
 def check_allowed(topic: Topic) -> None:
@@ -94,5 +128,4 @@ def trim(partition: Partition, offset: int) -> Offset:
 
 
 async def settled(partition: Partition) -> None:
-    # Also where nothing was trimmed: the start may come from a request whose trim is under way.
     await partition.log.settle()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from tierlog.broker.codes import code_of
+from tierlog.broker.codes import code_of, sentence_of
 from tierlog.broker.deadline import Deadline
 from tierlog.broker.errors import InvalidRequest, TopicDeletionDisabled
 from tierlog.broker.turns import in_turns
@@ -87,5 +87,5 @@ def refused(asked: DeleteTopicState, error: TierlogError, call: Call) -> Deletab
     if isinstance(error, TopicDeletionDisabled) and call.version < DISABLED_FROM:
         code = ErrorCode.INVALID_REQUEST
     return DeletableTopicResult(
-        name=asked.name, topic_id=asked.topic_id, error_code=code, error_message=str(error)
+        name=asked.name, topic_id=asked.topic_id, error_code=code, error_message=sentence_of(error)
     )

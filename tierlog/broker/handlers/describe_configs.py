@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tierlog.broker.codes import code_of
+from tierlog.broker.codes import code_of, sentence_of
 from tierlog.broker.resources import (
     BROKER,
     EVERY_NODE,
@@ -63,7 +63,7 @@ def described(
     except TierlogError as error:
         return DescribeConfigsResult(
             error_code=code_of(error),
-            error_message=str(error),
+            error_message=sentence_of(error),
             resource_type=asked.resource_type,
             resource_name=asked.resource_name,
             configs=[],

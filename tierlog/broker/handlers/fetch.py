@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tierlog.broker.codes import code_of
 from tierlog.broker.errors import NotLeader
+from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.broker.request import Answer, MayBlock, Parts
 from tierlog.errors import TierlogError
 from tierlog.hot.errors import OffsetOutOfRange
@@ -56,12 +57,14 @@ class Read(NamedTuple):
 
 
 def answer(frame: memoryview, position: int, call: Call) -> Answer:
-    request = decode_whole(FetchRequest, call.version, frame, position)
+    request = decode_whole(
+        FetchRequest, call.version, frame, position, elements_max=REQUEST_ELEMENTS_MAX
+    )
     if request.session_id != 0 and request.session_epoch > 0:
         return refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, call)
     fetch = PendingFetch(request, call)
     fetch.read_all()
-    if fetch.is_ready or request.max_wait_ms <= 0:
+    if fetch.is_ready or request.max_wait_ms <= 0 or fetch.repeats_itself:
         return fetch.encoded()
     return fetch.begin(request.max_wait_ms)
 
@@ -105,6 +108,15 @@ class PendingFetch:
     @property
     def is_ready(self) -> bool:
         return self._has_error or self._size >= self._request.min_bytes or not self._reads
+
+    @property
+    def repeats_itself(self) -> bool:
+        """Whether a partition stands in it twice. No client does that, and such a fetch does not
+        wait: it would look at all of it again whenever something is appended."""
+        count = sum(len(partitions) for _, partitions in self._topics)
+        return count > 1 and count > len(
+            {(key, ask.partition) for key, partitions in self._topics for ask in partitions}
+        )
 
     def read_all(self) -> None:
         """Look at every partition, in the order of the request, until the bytes are used up."""

@@ -15,6 +15,7 @@ from tierlog.broker.controller import NewTopic
 from tierlog.broker.dispatch import typed
 from tierlog.broker.errors import TopicExists, UnknownTopic
 from tierlog.broker.topics import check_name
+from tierlog.broker.turns import in_turns
 from tierlog.errors import TierlogError
 from tierlog.metastore import MetaStoreError
 from tierlog.wire.api_keys import ApiKey
@@ -50,10 +51,13 @@ def answer(frame: memoryview, position: int, call: Call) -> Answer:
 async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     node = call.node
     if request.topics is None or (call.version == 0 and not request.topics):
-        topics = [described(topic, call) for topic in node.topics]
+        topics = [described(topic, call) async for topic in in_turns(node.topics)]
     else:
         may_create = request.allow_auto_topic_creation and node.settings.auto_create_topics_enable
-        topics = [await asked(wanted, call, may_create=may_create) for wanted in request.topics]
+        topics = [
+            await asked(wanted, call, may_create=may_create)
+            async for wanted in in_turns(request.topics)
+        ]
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.node_id, host=host, port=port)

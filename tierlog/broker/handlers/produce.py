@@ -13,14 +13,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tierlog.broker.codes import code_of
+from tierlog.broker.codes import code_of, sentence_of
 from tierlog.broker.errors import (
     CodecNotAllowed,
     InvalidAcks,
     RecordsRefused,
     RequestTimedOut,
+    TooMuchAtOnce,
     TransactionsNotServed,
 )
+from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.broker.request import Answer, CloseConnection, Parts
 from tierlog.broker.route import Route
 from tierlog.errors import TierlogError
@@ -52,6 +54,9 @@ _ATTRIBUTES_LOW: Final = 22
 """Position of the byte of a batch that holds its codec."""
 
 ACKS_ALL: Final = -1
+UNFOLDING_S_MAX: Final = 0.1
+"""Time that one request gets for batches that have to be taken apart; the rest is left for its
+next try."""
 
 
 class Placed(NamedTuple):
@@ -126,6 +131,8 @@ def answer_alike(batch: memoryview, route: Route, correlation_id: int, peer: Pee
 
 def answer_any(produced: Produced, call: Call) -> Answer:
     transactional_id, acks, timeout_ms, topics = produced
+    if sum(len(partitions) for _, partitions in topics) > REQUEST_ELEMENTS_MAX:
+        raise CloseConnection(f"a produce for more than {REQUEST_ELEMENTS_MAX} partitions")
     waits: list[asyncio.Future[None]] = []
     refusal = refusal_of_all(transactional_id, acks, call)
     outcome: Outcome = []
@@ -201,6 +208,8 @@ def place(
             check_codec(batch)
         if acks == ACKS_ALL and topic.config.min_insync_replicas > 1:
             partition.check_replicas(topic.config.min_insync_replicas)
+        if partition.must_unfold(batch):
+            check_unfolding_time(call)
         appended = partition.append(batch, call.node.now_ms())
     except TierlogError as error:
         topic.stats.produce_errors += 1
@@ -224,6 +233,15 @@ def refused(index: int, error: TierlogError, call: Call) -> Placed:
 def wait_for(log: Log, end: Offset, waits: list[asyncio.Future[None]]) -> None:
     if end > log.visible_end:
         waits.append(log.wait_visible(end))
+
+
+def check_unfolding_time(call: Call) -> None:
+    """Many small batches may unfold to a lot: one request does not hold up everybody else."""
+    now = call.node.env.clock.monotonic()
+    if call.unfolding_since_s is None:
+        call.unfolding_since_s = now
+    elif now - call.unfolding_since_s > UNFOLDING_S_MAX:
+        raise TooMuchAtOnce("its batches take long to look through; send this one again")
 
 
 def check_codec(batch: memoryview) -> None:
@@ -363,7 +381,7 @@ def described(placed: Placed) -> PartitionProduceResponse:
         index=placed.partition,
         error_code=code_of(error),
         base_offset=-1,
-        error_message=str(error),
+        error_message=sentence_of(error),
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=sentence)
             for number, sentence in records
