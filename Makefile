@@ -54,7 +54,7 @@ bench: $(STAMP) ## Interleaved comparisons, printed as tables; BENCH="--only NAM
 	$(BIN)/python -m benchmarks $(BENCH)
 
 TIMES ?= 20
-fuzz: $(STAMP) ## Feed TIMES the inputs of the tests, mutated and random, to the codecs
+fuzz: $(STAMP) ## Feed TIMES the inputs of the tests, mutated and random, to the codecs and a node
 	$(BIN)/python -m tests.fuzz --times $(TIMES)
 
 STATES ?= 50000
