@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check demo bench native simulate fuzz powerloss planted clean
+.PHONY: help install format lint types unit test check demo bench bench-kafka native simulate fuzz powerloss planted clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -40,7 +40,7 @@ test: $(STAMP) ## Every test, real components included
 
 check: lint types unit ## What every commit passes
 
-demo: $(STAMP) ## Kill a process that writes, cut the power of a simulated one, show that nothing is lost
+demo: $(STAMP) ## Start a node, produce and consume with a real client, kill it, show that nothing is lost
 	@$(BIN)/python -m tests.demo
 
 SEEDS ?= 300
@@ -52,6 +52,9 @@ simulate: $(STAMP) ## Run the scenarios of the simulated world under SEEDS seeds
 
 bench: $(STAMP) ## Interleaved comparisons, printed as tables; BENCH="--only NAME --write" to choose
 	$(BIN)/python -m benchmarks $(BENCH)
+
+bench-kafka: $(STAMP) ## The same loads on tierlog and on a real Apache Kafka (needs java and mvn; minutes)
+	$(BIN)/python -m benchmarks --only kafka $(BENCH)
 
 TIMES ?= 20
 fuzz: $(STAMP) ## Feed TIMES the inputs of the tests, mutated and random, to the codecs and a node

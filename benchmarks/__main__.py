@@ -4,14 +4,18 @@ Exit code 0 when everything ran, 1 with `--strict` when a hold was missed, 2 for
 """
 
 import argparse
+import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import harness, modules, report
-from benchmarks.harness import Row, Verdict
+from benchmarks import gauge, harness, modules, report
+from benchmarks.gauge import Reading
+from benchmarks.harness import Row, Size, Verdict
 
+TERMINATED = 143
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
@@ -25,6 +29,14 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows as JSON")
     parser.add_argument("--scratch", type=Path, metavar="DIR", help="where files under test go")
     parser.add_argument("--strict", action="store_true", help="exit 1 when a hold was missed")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        type=option,
+        metavar="NAME=NUMBER",
+        help="a wish for one module, as its docstring says; may be repeated",
+    )
     parser.add_argument("--list", action="store_true", help="name the modules and leave")
     args = parser.parse_args(argv)
     unknown = set(args.only or ()) - set(modules.names())
@@ -35,26 +47,51 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def run_all(args: argparse.Namespace) -> Iterator[Row]:
-    for name in args.only or modules.names():
-        yield from run_one(name, args)
+def option(text: str) -> tuple[str, float]:
+    name, _, number = text.partition("=")
+    return name, float(number)
 
 
-def run_one(name: str, args: argparse.Namespace) -> list[Row]:
+def run_modules(args: argparse.Namespace) -> tuple[list[Row], list[Reading]]:
+    rows: list[Row] = []
+    readings: list[Reading] = []
+    for name in args.only or modules.usual_names():
+        some_rows, some_readings = run_one(name, args)
+        rows += some_rows
+        readings += some_readings
+    return rows, readings
+
+
+def size_of(args: argparse.Namespace, scratch: Path) -> Size:
+    size = (harness.quick if args.quick else harness.full)(scratch)
+    return replace(size, options=dict(args.option))
+
+
+def run_one(name: str, args: argparse.Namespace) -> tuple[list[Row], list[Reading]]:
     machine = report.Machine.here()
     with tempfile.TemporaryDirectory(prefix="tierlog-bench-", dir=args.scratch) as scratch:
-        size = (harness.quick if args.quick else harness.full)(Path(scratch))
+        size = size_of(args, Path(scratch))
         try:
-            comparisons = modules.load(name)(size)
+            rows, readings = gauge.run_all(modules.load(name)(size), size)
         except harness.Unavailable as missing:
             print(f"\n{name}: left out: {missing}", flush=True)
-            return []
-        rows = [row for comparison in comparisons for row in harness.run(comparison, size)]
-    body = report.section(rows, size, machine)
+            return [], []
+    body = report.section(rows, size, machine, readings)
     print(f"\n{name}\n{body}", flush=True)
-    if args.write and rows:
+    if args.write and (rows or readings):
         report.write_section(RESULTS, name, body)
-    return rows
+    return rows, readings
+
+
+def missed_sentences(rows: Sequence[Row], readings: Sequence[Reading]) -> list[str]:
+    sentences = [
+        f"{row.comparison} / {row.variant}: {row.ratio.median:.2f}, hold {row.hold:g}"
+        for row in rows
+        if row.verdict is Verdict.MISSED
+    ]
+    return sentences + [
+        reading.missed_sentence() for reading in readings if reading.verdict is Verdict.MISSED
+    ]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -62,15 +99,14 @@ def main(argv: Sequence[str]) -> int:
     if args.list:
         print("\n".join(modules.names()))
         return 0
-    rows = list(run_all(args))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # So that servers are ended.
+    rows, readings = run_modules(args)
     if args.json:
-        size = (harness.quick if args.quick else harness.full)(Path())
-        args.json.write_text(report.as_json(rows, size, report.Machine.here()) + "\n")
-    missed = [row for row in rows if row.verdict is Verdict.MISSED]
-    for row in missed:
-        print(
-            f"MISSED: {row.comparison} / {row.variant}: {row.ratio.median:.2f}, hold {row.hold:g}"
-        )
+        text = report.as_json(rows, size_of(args, Path()), report.Machine.here(), readings)
+        args.json.write_text(text + "\n")
+    missed = missed_sentences(rows, readings)
+    for sentence in missed:
+        print(f"MISSED: {sentence}")
     return 1 if missed and args.strict else 0
 
 

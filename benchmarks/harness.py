@@ -33,13 +33,17 @@ REPETITIONS_MAX = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much to do. Bench modules scale their data by `data_bytes` and write below `scratch`."""
+    """How much to do. Bench modules scale their data by `data_bytes` and write below `scratch`.
+
+    `options` are wishes for single modules, by name; who reads one says so in its docstring.
+    """
 
     name: str
     data_bytes: int
     rounds: int
     measure_s: float
     scratch: Path
+    options: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_full(self) -> bool:

@@ -10,15 +10,39 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gauge import Reading
 from benchmarks.harness import Row, Size, Spread
 
-COLUMNS = ("comparison", "variant", "ratio", "min-max", "cpu ratio", "speed", "hold", "verdict")
-NUMERIC = frozenset({"ratio", "min-max", "cpu ratio", "speed", "hold"})
+ROW_COLUMNS = (
+    "comparison",
+    "variant",
+    "ratio",
+    "min-max",
+    "cpu ratio",
+    "speed",
+    "hold",
+    "aim",
+    "verdict",
+)
+READING_COLUMNS = (
+    "gauge",
+    "figure",
+    "variant",
+    "value",
+    "min-max ",
+    "ratio",
+    "min-max",
+    "hold",
+    "aim",
+    "verdict",
+)
+WORDS = frozenset({"comparison", "gauge", "figure", "variant", "verdict"})
+"""Columns that stand to the left; the rest are numbers."""
 
 PREAMBLE = """# Results
 
@@ -28,6 +52,10 @@ the same round), with the smallest and largest round beside it. `cpu ratio` comp
 second. Speeds are context: they change with the machine and the hour. `held` and `MISSED` compare
 the wall ratio with what we promise to hold; `aim met` says it also reached the aim; `report` has no
 bound.
+
+A gauge gives several figures of the same run: `value` is the median over the rounds, `ratio` the
+median of the per-round ratios to the baseline. Speeds are held from below, all else from above. A
+gauge without a baseline is judged by its value.
 """
 
 
@@ -79,8 +107,9 @@ def _cpu_model() -> str:
     return found.group(1).strip() if found else platform.machine()
 
 
-def size_sentence(size: Size, rows: Sequence[Row]) -> str:
-    rounds = rows[0].rounds if rows else size.rounds
+def size_sentence(size: Size, rows: Sequence[Row], readings: Sequence[Reading] = ()) -> str:
+    counts = [row.rounds for row in rows] + [reading.rounds for reading in readings]
+    rounds = max(counts, default=size.rounds)
     return (
         f"size {size.name}: {size.data_bytes / (1 << 20):g} MiB of data, {rounds} rounds, "
         f"measurements of at least {size.measure_s * 1e3:g} ms"
@@ -88,36 +117,70 @@ def size_sentence(size: Size, rows: Sequence[Row]) -> str:
 
 
 def table(rows: Iterable[Row]) -> str:
+    return _aligned(ROW_COLUMNS, [_row_cells(row) for row in rows])
+
+
+def readings_table(readings: Iterable[Reading]) -> str:
+    return _aligned(READING_COLUMNS, [_reading_cells(reading) for reading in readings])
+
+
+def _aligned(columns: Sequence[str], lines: Iterable[list[str]]) -> str:
     """Plain text, aligned; numbers to the right."""
-    cells = [list(COLUMNS), *(_cells(row) for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(COLUMNS))]
-    lines = [
-        "  ".join(_pad(text, i, widths[i]) for i, text in enumerate(line)).rstrip()
+    cells = [list(columns), *lines]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    texts = [
+        "  ".join(
+            text.ljust(width) if column in WORDS else text.rjust(width)
+            for text, width, column in zip(line, widths, columns, strict=True)
+        ).rstrip()
         for line in cells
     ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)
+    texts.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(texts)
 
 
-def _pad(text: str, column: int, width: int) -> str:
-    return text.rjust(width) if COLUMNS[column] in NUMERIC else text.ljust(width)
-
-
-def _cells(row: Row) -> list[str]:
+def _row_cells(row: Row) -> list[str]:
     return [
         row.comparison,
         row.variant,
         _number(row.ratio.median),
-        f"{_number(row.ratio.low)}-{_number(row.ratio.high)}",
+        _range(row.ratio),
         _number(row.cpu_ratio.median),
         _speed(row.units_per_s, row.unit),
-        "-" if row.hold is None else f"{row.hold:g}",
+        _bound(row.hold),
+        _bound(row.aim),
         row.verdict.value,
     ]
 
 
+def _reading_cells(reading: Reading) -> list[str]:
+    ratio = reading.ratio
+    return [
+        reading.gauge,
+        reading.figure,
+        reading.variant,
+        _number(reading.value.median),
+        _range(reading.value),
+        "-" if ratio is None else _number(ratio.median),
+        "-" if ratio is None else _range(ratio),
+        _bound(reading.hold),
+        _bound(reading.aim),
+        reading.verdict.value,
+    ]
+
+
+def _bound(value: float | None) -> str:
+    return "-" if value is None else f"{value:g}"
+
+
+def _range(spread: Spread) -> str:
+    return f"{_number(spread.low)}-{_number(spread.high)}"
+
+
 def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.2f}"
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
 
 
 def _speed(speed: Spread, unit: str) -> str:
@@ -126,41 +189,45 @@ def _speed(speed: Spread, unit: str) -> str:
     return f"{speed.median:,.0f} {unit}/s"
 
 
-def notes(rows: Iterable[Row]) -> list[str]:
+def notes(rows: Iterable[Row], readings: Iterable[Reading] = ()) -> list[str]:
     """Each comparison's note once, in order."""
-    return list(dict.fromkeys(f"{row.comparison}: {row.note}" for row in rows if row.note))
+    noted = [(row.comparison, row.note) for row in rows]
+    noted += [(reading.gauge, reading.note) for reading in readings]
+    return list(dict.fromkeys(f"{name}: {note}" for name, note in noted if note))
 
 
-def as_json(rows: Iterable[Row], size: Size, machine: Machine) -> str:
+def as_json(
+    rows: Iterable[Row], size: Size, machine: Machine, readings: Iterable[Reading] = ()
+) -> str:
     document = {
         "machine": asdict(machine),
         "size": {"name": size.name, "data_bytes": size.data_bytes, "measure_s": size.measure_s},
         "rows": [_plain(row) for row in rows],
+        "readings": [_plain(reading) for reading in readings],
     }
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def _plain(row: Row) -> dict[str, Any]:
-    def spread(value: Spread) -> dict[str, float] | None:
-        return None if math.isnan(value.median) else asdict(value)
+def _plain(row: Row | Reading) -> dict[str, Any]:
+    def plain(value: Any) -> Any:
+        if isinstance(value, Spread):
+            return None if math.isnan(value.median) else asdict(value)
+        return value
 
-    plain = asdict(row)
-    plain["verdict"] = row.verdict.value
-    for name in ("ratio", "cpu_ratio", "units_per_s"):
-        plain[name] = spread(getattr(row, name))
-    return plain
+    found = {each.name: plain(getattr(row, each.name)) for each in fields(row)}
+    found["verdict"] = row.verdict.value
+    return found
 
 
-def section(rows: Sequence[Row], size: Size, machine: Machine) -> str:
-    parts = [
-        machine.sentence() + ".",
-        size_sentence(size, rows) + ".",
-        "",
-        "```",
-        table(rows),
-        "```",
-    ]
-    remarks = notes(rows)
+def section(
+    rows: Sequence[Row], size: Size, machine: Machine, readings: Sequence[Reading] = ()
+) -> str:
+    parts = [machine.sentence() + ".", size_sentence(size, rows, readings) + "."]
+    if rows:
+        parts += ["", "```", table(rows), "```"]
+    if readings:
+        parts += ["", "```", readings_table(readings), "```"]
+    remarks = notes(rows, readings)
     if remarks:
         parts += ["", *(f"- {remark}" for remark in remarks)]
     return "\n".join(parts)

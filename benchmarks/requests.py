@@ -1,27 +1,37 @@
-"""Request frames for the load generator: whole, with size prefix, the same bytes every time.
+"""Request frames for the load generator: whole, with size prefix.
 
 Made by our own codecs. The C tools parse them with code of their own, so each checks the other.
 """
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tierlog.records.record import Record, encode_batch
 from tierlog.types import Bytes, Offset, TimestampMs
 from tierlog.wire.header import encode_request
+from tierlog.wire.messages.api_versions import ApiVersionsRequest
 from tierlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tierlog.wire.messages.heartbeat import HeartbeatRequest
+from tierlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from tierlog.wire.messages.metadata import MetadataRequest
 from tierlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
     from tierlog.wire.schema import Request
 
-TIMESTAMP_MS = TimestampMs(1_700_000_000_000)
-"""Fixed, so that a shape is the same bytes on every run."""
-
 TOPIC = "bench"
 CLIENT_ID = "load"
 HEARTBEAT_VERSION = 3
+LIST_OFFSETS_VERSION = 5
+METADATA_VERSION = 4
+API_VERSIONS_VERSION = 2
+LATEST = -1
+"""As a timestamp: the end of the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +62,13 @@ def value(length: int, number: int) -> bytes:
 
 
 def batch(*, value_bytes: int, records: int) -> bytes:
-    """One uncompressed batch with base offset 0, no keys, no headers."""
+    """One uncompressed batch with base offset 0, no keys, no headers.
+
+    Its timestamps are present: a broker with retention would drop what looks a year old.
+    """
+    now_ms = TimestampMs(int(time.time() * 1000))
     made = [
-        Record(Offset(number), TIMESTAMP_MS, None, value(value_bytes, number))
+        Record(Offset(number), now_ms, None, value(value_bytes, number))
         for number in range(records)
     ]
     return bytes(encode_batch(made))
@@ -77,6 +91,17 @@ def produce(
     return framed(ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[data]), version)
 
 
+def produce_to_all(records: Bytes, *, topic: str, partitions: int) -> bytes:
+    """A Produce request, v7, acks=all, of the same batch to every partition."""
+    data = TopicProduceData(
+        name=topic,
+        partition_data=[
+            PartitionProduceData(index=index, records=records) for index in range(partitions)
+        ],
+    )
+    return framed(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[data]), 7)
+
+
 def fetch(
     *,
     bytes_max: int,
@@ -84,11 +109,12 @@ def fetch(
     topic: str = TOPIC,
     partition: int = 0,
     version: int = 11,
+    wait_ms: int = 500,
 ) -> bytes:
-    """A Fetch request, v4-v18, of one partition; it waits up to 500 ms for one byte."""
+    """A Fetch request, v4-v18, of one partition; it waits up to `wait_ms` for one byte."""
     asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max)
     topics = [FetchTopic(topic=topic, topic_id=topic_id(topic), partitions=[asked])]
-    request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=bytes_max, topics=topics)
+    request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=bytes_max, topics=topics)
     return framed(request, version)
 
 
@@ -96,6 +122,23 @@ def heartbeat() -> bytes:
     """Heartbeat: the smallest request that a broker answers."""
     request = HeartbeatRequest(group_id="group", generation_id=1, member_id="member")
     return framed(request, HEARTBEAT_VERSION)
+
+
+def latest_offset(*, topic: str = TOPIC, partition: int = 0) -> bytes:
+    """ListOffsets of one partition's end: a small request that every broker serves."""
+    asked = ListOffsetsPartition(partition_index=partition, timestamp=LATEST)
+    topics = [ListOffsetsTopic(name=topic, partitions=[asked])]
+    return framed(ListOffsetsRequest(replica_id=-1, topics=topics), LIST_OFFSETS_VERSION)
+
+
+def all_topics() -> bytes:
+    """Metadata of everything."""
+    return framed(MetadataRequest(topics=None), METADATA_VERSION)
+
+
+def api_versions() -> bytes:
+    """What every client says first."""
+    return framed(ApiVersionsRequest(), API_VERSIONS_VERSION)
 
 
 def framed(request: "Request", version: int) -> bytes:

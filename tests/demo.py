@@ -1,102 +1,221 @@
-"""The ground floor in ten seconds: `make demo`.
+"""tierlog in half a minute: `make demo`.
 
-A child process appends to a real log on disk and reports every offset once it is durable. It is
-killed with SIGKILL in the middle. The log is opened again, and every acknowledged record must be
-there, byte for byte. Then the same promise under simulated power cuts.
+Starts a node, produces and consumes with a real Kafka client, looks at it with the command line,
+kills it in the middle of a stream of writes, starts it again, and shows that every acknowledged
+record is there. Then the same promise under simulated power cuts. Leaves nothing behind.
 """
 
-import asyncio
 import logging
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
-from tests.hot.support import batch, read_values
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+
 from tests.powerloss.search import search
-from tierlog.env import local_env
-from tierlog.hot import Log, LogDirectory, LogSettings
-from tierlog.hot.sync import ManualSyncs
-from tierlog.records.batch import validate_produced
-from tierlog.types import LeaderEpoch
 
-ACKED_BEFORE_KILL = 3000
-WINDOW = 16
-"""Appends in flight, as from that many producers."""
+TIERLOG = [sys.executable, "-m", "tierlog.cli"]
+TOPIC = "orders"
+PARTITIONS = 4
+RECORDS = 100_000
+ACKED_BEFORE_KILL = 5_000
+PATIENCE_S = 60.0
 
 
-def value_of(offset: int) -> bytes:
-    return b"record %08d " % offset * 8
+class Node:
+    """`tierlog serve` as a process."""
 
-
-async def produce(path: str) -> None:
-    """Append for ever; print each offset when it is durable."""
-    directory = LogDirectory(local_env(), path)
-    log = Log(directory, "orders-0", LogSettings(segment_bytes=1 << 20))
-
-    async def producer() -> None:
-        while True:
-            data = batch(value_of(log.log_end))
-            header = validate_produced(memoryview(data), 1 << 20)
-            now_ms = time.time_ns() // 1_000_000
-            placed = log.append(data, header, leader_epoch=LeaderEpoch(1), now_ms=now_ms)
-            await log.wait_visible(log.log_end)
-            sys.stdout.write(f"{placed.base_offset}\n")
-            sys.stdout.flush()
-
-    await asyncio.gather(*(producer() for _ in range(WINDOW)))
-
-
-def kill_in_the_middle(path: str) -> int:
-    """Run the producer as a process, kill it, and return the last offset that it acknowledged."""
-    command = [sys.executable, "-m", "tests.demo", path]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    for _ in range(ACKED_BEFORE_KILL):
-        child.stdout.readline()
-    child.send_signal(signal.SIGKILL)
-    rest = child.stdout.read().splitlines(keepends=True)
-    child.wait()
-    return ACKED_BEFORE_KILL + sum(line.endswith("\n") for line in rest)
-
-
-def real_kill() -> None:
-    with tempfile.TemporaryDirectory() as path:
-        print("1. a real process appends, fsyncs, acknowledges ... and is killed with SIGKILL")
-        began = time.perf_counter()
-        acked = kill_in_the_middle(path)
-        print(f"   {acked:,} records acknowledged in {time.perf_counter() - began:.1f} s")
-        began = time.perf_counter()
-        directory = LogDirectory(local_env(), path, syncs=ManualSyncs())
-        log = Log(directory, "orders-0", LogSettings(segment_bytes=1 << 20))
-        took_ms = (time.perf_counter() - began) * 1000
-        found = read_values(log)
-        assert all(found[offset] == value_of(offset) for offset in range(acked)), "records are lost"
-        size = sum(file.stat().st_size for file in Path(path).rglob("*.log"))
-        print(
-            f"   opened again in {took_ms:.0f} ms: scanned {log.scanned_bytes:,} of {size:,} bytes"
+    def __init__(self, data: Path, listen: str = "127.0.0.1:0") -> None:
+        command = [*TIERLOG, "serve", "--data", str(data), "--listen", listen]
+        self._process = subprocess.Popen(
+            [*command, "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
         )
-        print(
-            f"   all {acked:,} acknowledged records are there; the log goes on at {log.log_end:,}"
+        assert self._process.stdout is not None
+        self.ready = self._process.stdout.readline().strip()
+        told = dict(word.split("=", 1) for word in self.ready.split() if "=" in word)
+        self.kafka, self.http = told["kafka"], told["http"]
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> int:
+        self._process.send_signal(number)
+        code = self._process.wait(timeout=PATIENCE_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return code
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def command(node: Node, *words: str) -> None:
+    """Run the command line and show what it says."""
+    say(f"\n   $ tierlog {' '.join(words)}")
+    made = subprocess.run(
+        [*TIERLOG, *words, "--bootstrap", node.kafka], capture_output=True, text=True, check=True
+    )
+    for line in made.stdout.rstrip().splitlines():
+        say(f"   {line}")
+
+
+class Writer:
+    """An idempotent producer that remembers what was acknowledged, and where."""
+
+    def __init__(self, kafka: str) -> None:
+        self.acked: dict[tuple[int, int], bytes] = {}
+        self._producer = Producer(
+            {
+                "bootstrap.servers": kafka,
+                "enable.idempotence": True,
+                "compression.type": "lz4",
+                "linger.ms": 5,
+                "log_level": 0,
+            }
         )
-        log.close_now()
-        directory.close()
+
+    def write(self, number: int) -> None:
+        key, value = b"customer-%d" % (number % 997), b'{"order": %d}' % number
+        self._producer.produce(TOPIC, value, key, on_delivery=self._delivered)
+        self._producer.poll(0)
+
+    def _delivered(self, error: object, message: Message) -> None:
+        if error is None:
+            place = message.partition(), message.offset()
+            value = message.value()
+            assert None not in place
+            assert isinstance(value, bytes)
+            self.acked[place] = value  # type: ignore[index]  # just checked
+
+    def flush(self) -> None:
+        self._producer.flush(PATIENCE_S)
+
+    def give_up(self) -> None:
+        self._producer.purge()
+        self._producer.flush(5)
+
+
+def read_all(kafka: str, ends: dict[int, int]) -> dict[tuple[int, int], bytes]:
+    """Every record below the ends, by partition and offset."""
+    consumer = Consumer(
+        {"bootstrap.servers": kafka, "group.id": "demo", "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in ends])
+    found: dict[tuple[int, int], bytes] = {}
+    left = set(ends)
+    deadline = time.monotonic() + PATIENCE_S
+    while left and time.monotonic() < deadline:
+        for message in consumer.consume(10_000, timeout=1.0):
+            assert message.error() is None, message.error()
+            partition, offset, value = message.partition(), message.offset(), message.value()
+            assert partition is not None
+            assert offset is not None
+            assert isinstance(value, bytes)
+            found[partition, offset] = value
+            if offset + 1 >= ends[partition]:
+                left.discard(partition)
+    consumer.close()
+    return found
+
+
+def ends_of(kafka: str) -> dict[int, int]:
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "demo"})
+    found = {
+        partition: consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=10)[1]
+        for partition in range(PARTITIONS)
+    }
+    consumer.close()
+    return {partition: end for partition, end in found.items() if end}
+
+
+def compare(acked: dict[tuple[int, int], bytes], found: dict[tuple[int, int], bytes]) -> None:
+    lost = [place for place, value in acked.items() if found.get(place) != value]
+    if lost:
+        raise SystemExit(
+            f"{len(lost)} acknowledged records are not where they were, e.g. {lost[0]}"
+        )
+
+
+def produce_and_consume(node: Node) -> Writer:
+    say(f"\n2. a real client (confluent-kafka) produces {RECORDS:,} records, idempotent, acks=all")
+    writer = Writer(node.kafka)
+    began = time.perf_counter()
+    for number in range(RECORDS):
+        writer.write(number)
+    writer.flush()
+    took_s = time.perf_counter() - began
+    say(f"   {len(writer.acked):,} acknowledged, fsynced, in {took_s:.1f} s")
+    began = time.perf_counter()
+    found = read_all(node.kafka, ends_of(node.kafka))
+    took_s = time.perf_counter() - began
+    compare(writer.acked, found)
+    say(f"   {len(found):,} consumed in {took_s:.1f} s, each at its offset with its bytes")
+    return writer
+
+
+def look(node: Node) -> None:
+    say("\n3. what the command line sees")
+    command(node, "topic", "describe", TOPIC)
+    command(node, "consume", TOPIC, "-n", "3", "--json")
+    say(f"\n   $ curl http://{node.http}/metrics | grep {TOPIC}")
+    with urllib.request.urlopen(f"http://{node.http}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    for line in lines:
+        if f'topic="{TOPIC}"' in line:
+            say(f"   {line}")
+
+
+def kill_and_recover(node: Node, data: Path, writer: Writer) -> Node:
+    say("\n4. kill -9 in the middle of a stream of writes")
+    before = len(writer.acked)
+    number = RECORDS
+    while len(writer.acked) < before + ACKED_BEFORE_KILL:
+        writer.write(number)
+        number += 1
+    node.kill()
+    writer.give_up()
+    say(f"   killed after {len(writer.acked) - before:,} more were acknowledged")
+    began = time.perf_counter()
+    node = Node(data, listen=node.kafka)
+    say(f"   serving again after {time.perf_counter() - began:.1f} s, process start included")
+    found = read_all(node.kafka, ends_of(node.kafka))
+    compare(writer.acked, found)
+    say(f"   all {len(writer.acked):,} acknowledged records are there, at their offsets")
+    return node
 
 
 def simulated_power_cuts() -> None:
-    print("2. the same code on a simulated disk that loses, tears and reorders unsynced writes")
+    say("\n6. the same log on a simulated disk that loses, tears and reorders unsynced writes")
     logging.disable(logging.WARNING)
     found = search(range(4))
     assert not found.failures, found.failures
-    print(f"   {found.checked} power cuts, {len(found.hashes)} distinct disk states, nothing lost")
-    print("   more of them: make powerloss; what the search would catch: make planted")
+    say(f"   {found.checked} power cuts, {len(found.hashes)} distinct disk states, nothing lost")
+    say("   more of it: make powerloss, make simulate; what they would catch: make planted")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="tierlog-demo-") as folder:
+        data = Path(folder) / "data"
+        say("1. a node with everything at its default")
+        node = Node(data)
+        say(f"   {node.ready}")
+        command(node, "topic", "create", TOPIC, "--partitions", str(PARTITIONS))
+        writer = produce_and_consume(node)
+        look(node)
+        node = kill_and_recover(node, data, writer)
+        code = node.stop()
+        say(f"\n5. SIGTERM: drained, synced, marked clean; exit code {code}")
+        assert code == 0
+    simulated_power_cuts()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        asyncio.run(produce(sys.argv[1]))
-    else:
-        real_kill()
-        simulated_power_cuts()
+    main()

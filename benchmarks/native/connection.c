@@ -150,6 +150,8 @@ static bool check_response(Connection *connection, Span response) {
     if (!version_is_known(header)) return true; /* another API: there is nothing we could check */
     Answer answer = read_answer(header, response, connection->plan->check_crc);
     if (answer.malformed) return fail(connection, "an answer does not parse");
+    if (answer.cut && !connection->plan->allow_cut)
+        return fail(connection, "an answer ends within a batch");
     note_answer(connection, &answer);
     if (connection->plan->walk) walk_on(connection, &answer);
     return true;

@@ -15,6 +15,7 @@ typedef struct {
     uint32_t timeout_s;   /* without a byte for so long the connection has failed */
     bool walk;
     bool check_crc;
+    bool allow_cut; /* a fetched answer may end within a batch */
 } Plan;
 
 typedef struct {

@@ -23,7 +23,7 @@
 #include "clock.h"
 #include "connection.h"
 
-enum { CONNECTIONS_MAX = 256, DEPTH_MAX = 4096, PORTS_MAX = 64, FILES_MAX = 64, SECONDS_MAX = 600 };
+enum { CONNECTIONS_MAX = 256, DEPTH_MAX = 4096, PORTS_MAX = 64, FILES_MAX = 256, SECONDS_MAX = 600 };
 
 static const char usage[] =
     "usage: load --port PORT [--port PORT ...] --request FILE [--request FILE ...] [options]\n"
@@ -36,6 +36,7 @@ static const char usage[] =
     "  --rate R           open loop: requests a second over all connections together\n"
     "  --walk             Fetch: go on from the last record received; needs --depth 1\n"
     "  --crc              Fetch: check the CRC of every batch\n"
+    "  --cut              Fetch: an answer may end within a batch, as Kafka's do\n"
     "  --timeout S        give a connection up after S seconds without a byte (10)\n"
     "  --help             this text\n";
 
@@ -45,7 +46,7 @@ typedef struct {
     uint32_t port_count, file_count, connections, depth, timeout_s;
     uint64_t requests;
     double seconds, rate;
-    bool walk, check_crc;
+    bool walk, check_crc, allow_cut;
 } Settings;
 
 static _Noreturn void refuse(const char *format, ...) {
@@ -118,6 +119,7 @@ static Settings parse(int argc, char **argv) {
         {"seconds", required_argument, NULL, 's'}, {"rate", required_argument, NULL, 'r'},
         {"timeout", required_argument, NULL, 't'}, {"walk", no_argument, NULL, 'w'},
         {"crc", no_argument, NULL, 'x'},           {"requests", required_argument, NULL, 'n'},
+        {"cut", no_argument, NULL, 'k'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
@@ -135,6 +137,7 @@ static Settings parse(int argc, char **argv) {
             case 'r': settings.rate = number("rate", optarg, 0.01, 1e7); break;
             case 't': settings.timeout_s = (uint32_t)number("timeout", optarg, 1, 120); break;
             case 'w': settings.walk = true; break;
+            case 'k': settings.allow_cut = true; break;
             case 'x': settings.check_crc = true; break;
             case 'h': fputs(usage, stdout); exit(0);
             default: fputs(usage, stderr); exit(2);
@@ -150,7 +153,8 @@ static Plan make_plan(const Settings *settings) {
                  .depth = settings->depth,
                  .timeout_s = settings->timeout_s,
                  .walk = settings->walk,
-                 .check_crc = settings->check_crc};
+                 .check_crc = settings->check_crc,
+                 .allow_cut = settings->allow_cut};
     if (settings->rate > 0)
         plan.interval_ns = (uint64_t)((double)NS_PER_S * settings->connections / settings->rate);
     return plan;

@@ -179,7 +179,9 @@ static void read_batches(Span batches, bool check_crc, Answer *answer) {
     while (batches.length > 0) {
         size_t length = batch_bytes(batches.bytes, batches.length);
         if (length == 0) {
-            answer->malformed = true;
+            /* Kafka cuts at its byte limit; the client asks again from the batch that was cut. */
+            answer->cut = answer->records > 0;
+            answer->malformed = !answer->cut;
             return;
         }
         uint32_t count = batch_offset_count(batches.bytes);

@@ -59,6 +59,7 @@ const char *inspect_request(const uint8_t *frame, size_t length, Inspection *fou
 /* What a response said. */
 typedef struct {
     bool malformed;          /* not a response to this request, or bytes left over */
+    bool cut;                /* Fetch: the last batch is not whole, behind others that are */
     int16_t error;           /* the first error code that was not zero */
     int64_t base_offset;     /* Produce: where the (last) batch went */
     int64_t next_offset;     /* Fetch: the offset after the last record, or -1 without records */

@@ -5,6 +5,7 @@ import socket
 import struct
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -371,3 +372,34 @@ def test_limits_prints_one_json_line_per_limit_and_removes_its_file(tmp_path: Pa
     assert len(lines) == 12
     assert all(line["limit"] and (line.get("mb_per_s") or line["p50_ms"]) > 0 for line in lines)
     assert not scratch.exists()
+
+
+def cut_fetch_answer(records: bytes) -> bytes:
+    """A Fetch v4 answer of topic "t", correlation id 0, whatever the records are."""
+    partition = struct.pack(">ihqqi", 0, 0, 9, 9, 0) + struct.pack(">i", len(records)) + records
+    body = struct.pack(">iiih", 0, 0, 1, 1) + b"t" + struct.pack(">i", 1) + partition
+    return struct.pack(">i", len(body)) + body
+
+
+def answer_once(listener: socket.socket, answer: bytes) -> None:
+    peer, _ = listener.accept()
+    with peer:
+        peer.recv(1 << 16)
+        peer.sendall(answer)
+        peer.recv(1 << 16)  # The generator hangs up first.
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_an_answer_that_ends_within_a_batch_is_right_only_where_allowed(is_allowed: bool) -> None:
+    answer = cut_fetch_answer(small_batch(3) + small_batch(3)[:-1])
+    fetch = requests.fetch(bytes_max=4096, topic="t", version=4)
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        served = pool.submit(answer_once, listener, answer)
+        port = listener.getsockname()[1]
+        if is_allowed:
+            result = tools.load([fetch], ports=[port], requests_max=1, options={"cut": None})
+            assert result["records"] == 3
+        else:
+            with pytest.raises(tools.RunFailed, match="ends within a batch"):
+                tools.load([fetch], ports=[port], requests_max=1)
+        served.result()

@@ -1,29 +1,39 @@
 #!/usr/bin/env bash
-# Gets kcat, the one client of the compat tests that pip cannot. Does nothing where it is there.
-# Without apt or the right to use it, says so: the tests then skip kcat, or fail under CI=true.
+# Gets the clients of the compat tests that pip cannot: kcat, and the Java client with what it needs
+# to be fetched and compiled. Does nothing where they are there. Without apt or the right to use it,
+# says so: the tests then skip the client, or fail under CI=true.
 set -euo pipefail
-
-if command -v kcat >/dev/null; then
-    exit 0
-fi
+cd "$(dirname "$0")"
 
 as_root=()
 if [ "$(id -u)" != 0 ]; then
     as_root=(sudo -n)
 fi
 
-install_kcat() {
-    "${as_root[@]}" apt-get install -y -q --no-install-recommends kcat
+has() {
+    command -v "$1" >/dev/null
 }
 
-if command -v apt-get >/dev/null; then
+apt_install() {
+    has apt-get || return 1
     export DEBIAN_FRONTEND=noninteractive
-    if install_kcat || { "${as_root[@]}" apt-get update -q && install_kcat; }; then
-        exit 0
-    fi
-fi >/dev/null 2>&1
+    local get=("${as_root[@]}" apt-get install -y -q --no-install-recommends "$@")
+    { "${get[@]}" || { "${as_root[@]}" apt-get update -q && "${get[@]}"; }; } >/dev/null 2>&1
+}
 
-echo "kcat is not installed and could not be: its compat tests will be left out"
-if [ "${CI:-}" = true ]; then
-    exit 1
+missing() {
+    echo "$1 is not installed and could not be: its compat tests will be left out"
+    if [ "${CI:-}" = true ]; then
+        exit 1
+    fi
+}
+
+has kcat || apt_install kcat || missing kcat
+
+has javac || apt_install default-jdk-headless || true
+has mvn || apt_install maven || true
+if has javac && has mvn; then
+    java/prepare.sh || java/prepare.sh || missing "the Java client"
+else
+    missing "a JDK with Maven"
 fi

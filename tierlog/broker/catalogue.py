@@ -198,7 +198,8 @@ class Catalogue:
         if topic is None:
             self._add_topic(key, value)
             return
-        topic.configure(value.configs, topic_config(value.configs, self._settings))
+        config = topic_config(value.configs, self._settings)
+        self.topics.configure(topic, value.configs, config)
         for partition in topic.partitions:
             partition.log.apply(self._log_settings(topic))
 

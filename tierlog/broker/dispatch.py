@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tierlog.broker.node import Node
     from tierlog.broker.request import Peer
+    from tierlog.broker.route import Route
     from tierlog.broker.stats import ApiStats
     from tierlog.wire.registry import Registry
     from tierlog.wire.schema import Response
@@ -73,6 +74,7 @@ class Dispatcher:
         self._node = node
         self._monotonic = node.env.clock.monotonic
         self._client_ids: dict[bytes, str] = {}
+        self._produce_stats = node.stats.api(ApiKey.PRODUCE)
         self._rows = {
             int(row.api): Row(
                 row.handler,
@@ -86,6 +88,11 @@ class Dispatcher:
 
     def handle(self, frame: memoryview, peer: Peer) -> Answer:
         began = self._monotonic()
+        openings = peer.openings
+        if openings is not None and (found := openings.find(frame)) is not None:
+            correlation_id, batch, route = found
+            if route.is_open:
+                return self._produce_alike(batch, route, correlation_id, peer, began)
         try:
             api_key, version, correlation_id, length = _HEAD(frame)
         except struct.error:
@@ -105,6 +112,18 @@ class Dispatcher:
         if answer is None or isinstance(answer, list):
             stats.seconds.note(self._monotonic() - began)
         else:
+            answer.add_done_callback(partial(self._note_late, stats, began))
+        return answer
+
+    def _produce_alike(
+        self, batch: memoryview, route: Route, correlation_id: int, peer: Peer, began: float
+    ) -> Answer:
+        stats = self._produce_stats
+        stats.requests += 1
+        answer = route.serve(batch, route, correlation_id, peer)
+        if isinstance(answer, list):
+            stats.seconds.note(self._monotonic() - began)
+        elif answer is not None:
             answer.add_done_callback(partial(self._note_late, stats, began))
         return answer
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from tierlog.errors import TierlogError
 from tierlog.types import Bytes
+
+if TYPE_CHECKING:
+    from tierlog.broker.route import Route
+    from tierlog.wire.opening import ProduceOpenings
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -26,6 +30,8 @@ class Peer:
     client_software: str = ""
     """Name and version, once an ApiVersions request told them."""
     principal: str = "User:ANONYMOUS"
+    openings: ProduceOpenings[Route] | None = None
+    """What its Produce requests begin with, once there were some."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port} (connection {self.connection_id})"

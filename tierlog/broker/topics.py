@@ -59,6 +59,8 @@ class Topic:
 
 class Topics:
     def __init__(self) -> None:
+        self.generation = 0
+        """Rises with every change: whoever remembers a topic must look again."""
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
         self.departed = TopicStats()
@@ -90,14 +92,20 @@ class Topics:
         return self.named(key) if isinstance(key, str) else self.with_id(key)
 
     def add(self, topic: Topic) -> None:
+        self.generation += 1
         self.by_name[topic.name] = topic
         self.by_id[topic.id] = topic
 
     def remove(self, topic: Topic) -> None:
+        self.generation += 1
         if self.by_id.pop(topic.id, None) is not None:
             self.departed.add(topic.stats)
         if self.by_name.get(topic.name) is topic:
             del self.by_name[topic.name]
+
+    def configure(self, topic: Topic, overrides: dict[str, str], config: TopicConfig) -> None:
+        self.generation += 1
+        topic.configure(overrides, config)
 
     def partition_count(self) -> int:
         return sum(len(topic.partitions) for topic in self.by_name.values())

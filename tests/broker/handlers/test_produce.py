@@ -262,3 +262,83 @@ async def test_an_answer_that_is_not_durable_in_time_says_so(
     code = response.responses[0].partition_responses[0].error_code
     assert code == ErrorCode.REQUEST_TIMED_OUT
     monkeypatch.undo()
+
+
+# The short road: requests that begin like an earlier one
+
+
+@pytest.mark.parametrize("version", range(3, NEWEST + 1))
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_requests_that_begin_alike_are_answered_alike(
+    served: Served, version: int, acks: int
+) -> None:
+    await served.create("t")
+    for number in range(4):
+        made = record_batch(b"%d" % number, b"x" * 40 * number, served=served)
+        (placed,) = await produce(served, "t", made, acks=acks, version=version)
+        assert (placed.error_code, placed.base_offset) == (0, 2 * number)
+    assert (served.peer.openings is not None) == (version >= 7)
+    assert len(values(served, "t")) == 8
+
+
+async def test_a_bad_batch_on_the_short_road_is_refused(served: Served) -> None:
+    await served.create("t")
+    good = record_batch(b"v", served=served)
+    await produce(served, "t", good)
+    (placed,) = await produce(served, "t", good[:-1] + b"!")
+    assert placed.error_code == ErrorCode.CORRUPT_MESSAGE
+    assert placed.error_message
+    (placed,) = await produce(served, "t", good)
+    assert (placed.error_code, placed.base_offset) == (0, 1)
+
+
+async def test_duplicates_and_gaps_are_seen_on_the_short_road(served: Served) -> None:
+    await served.create("t")
+    for sequence in (0, 1, 1, 0):
+        (placed,) = await produce(
+            served, "t", record_batch(b"a", served=served, sequence=sequence), acks=-1
+        )
+        assert (placed.error_code, placed.base_offset) == (0, sequence)
+    (placed,) = await produce(served, "t", record_batch(b"a", served=served, sequence=5), acks=-1)
+    assert placed.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert values(served, "t") == [b"a", b"a"]
+
+
+@pytest.mark.parametrize("version", [12, 13])
+async def test_a_topic_made_again_gets_its_own_records_only(served: Served, version: int) -> None:
+    topic = await served.create("t")
+    asked = request(served, "t", record_batch(b"old", served=served))
+    await served.call(asked, version)
+    await served.call(asked, version)
+    await served.node.controller.delete(topic)
+    await served.create("t")
+    response = await served.call(asked, version)
+    code = response.responses[0].partition_responses[0].error_code
+    assert code == (0 if version < 13 else ErrorCode.UNKNOWN_TOPIC_ID)
+    assert values(served, "t") == ([b"old"] if version < 13 else [])
+
+
+async def test_settings_changed_meanwhile_count_on_the_short_road(served: Served) -> None:
+    topic = await served.create("t")
+    made = record_batch(b"v" * 100, served=served)
+    for _ in range(2):
+        (placed,) = await produce(served, "t", made, acks=-1)
+        assert placed.error_code == 0
+    await served.node.controller.replace_configs(topic, {"min.insync.replicas": "2"})
+    (placed,) = await produce(served, "t", made, acks=-1)
+    assert placed.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    await served.node.controller.replace_configs(topic, {"max.message.bytes": "50"})
+    (placed,) = await produce(served, "t", made, acks=-1)
+    assert placed.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+async def test_a_full_disk_is_felt_on_the_short_road() -> None:
+    async with serving(NodeSettings(tierlog_disk_free_min_ratio=0.0)) as served:
+        await served.create("t")
+        made = record_batch(b"v", served=served)
+        await produce(served, "t", made)
+        served.disk.capacity = served.disk.used + (1 << 20)
+        served.node.space.look()
+        (placed,) = await produce(served, "t", made)
+        assert placed.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        served.disk.capacity = 1 << 40

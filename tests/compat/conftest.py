@@ -1,0 +1,45 @@
+"""A node for each module of tests, and the clients that are here."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.compat.drivers import DRIVERS
+from tests.compat.drivers.base import Admin, Driver
+from tests.compat.drivers.confluent import Confluent
+from tests.compat.node import running
+
+
+@pytest.fixture(scope="module")
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Its address. A module chooses settings by its own NODE_SETS."""
+    sets = getattr(request.module, "NODE_SETS", ())
+    with running(tmp_path_factory.mktemp("node"), sets=sets) as node:
+        yield node.address
+
+
+@pytest.fixture(params=DRIVERS, ids=lambda driver: driver.name)
+def driver(request: pytest.FixtureRequest) -> Driver:
+    found: Driver = request.param
+    return available(found)
+
+
+def available(driver: Driver) -> Driver:
+    """A client that is missing is a failure where everything must be there."""
+    missing = driver.missing()
+    if missing and os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+    return driver
+
+
+@pytest.fixture
+def admin(driver: Driver, server: str) -> Iterator[Admin]:
+    """The client's own, or another's where it has none."""
+    made = driver.admin(server) or Confluent().admin(server)
+    yield made
+    made.close()

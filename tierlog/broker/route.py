@@ -1,0 +1,110 @@
+"""Where the batches of a producer go: the short road of Produce.
+
+A connection remembers the openings of its Produce requests (`wire.opening`), and for each of them
+a `Route`: topic and partition, found once. A request that begins like an earlier one is appended
+without parsing it again. Whatever is unusual takes the long road in `handlers/produce.py`, which
+answers the same; a route whose topic is gone, or a disk that runs full, are such cases.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from tierlog.broker.call import Call
+from tierlog.errors import TierlogError
+from tierlog.wire.api_keys import ApiKey
+from tierlog.wire.produced import encode_produced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tierlog.broker.node import Node
+    from tierlog.broker.request import Answer, Peer
+    from tierlog.broker.topics import Topic
+    from tierlog.hot import Appended
+
+
+Serve: TypeAlias = "Callable[[memoryview, Route, int, Peer], Answer]"
+"""Batch, route, correlation id and peer: what answers a request that takes this road."""
+
+
+class Route:
+    """One partition, as one producer asks for it."""
+
+    __slots__ = (
+        "_append",
+        "_generation",
+        "_node",
+        "acks",
+        "client_id",
+        "index",
+        "key",
+        "log",
+        "serve",
+        "timeout_ms",
+        "topic",
+        "version",
+    )
+
+    def __init__(
+        self,
+        node: Node,
+        topic: Topic,
+        *,
+        key: str | bytes,
+        index: int,
+        version: int,
+        acks: int,
+        timeout_ms: int,
+        client_id: str | None,
+        serve: Serve,
+    ) -> None:
+        partition = topic.partitions[index]
+        self._node = node
+        self._append = partition.append
+        self.log = partition.log
+        self._generation = node.topics.generation
+        self.topic = topic
+        self.key = key
+        self.index = index
+        self.version = version
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.client_id = client_id
+        self.serve = serve
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the short road may be taken now."""
+        node = self._node
+        return node.topics.generation == self._generation and not node.space.is_pressing
+
+    def append(self, batch: memoryview) -> Appended:
+        """Check and write; counts what it did. Raises what is wrong with the batch."""
+        stats = self.topic.stats
+        stats.produces += 1
+        try:
+            appended = self._append(batch, self._node.now_ms())
+        except TierlogError:
+            stats.produce_errors += 1
+            raise
+        if not appended[3]:
+            stats.bytes_in += len(batch)
+            stats.records_in += appended[1] - appended[0] + 1
+        return appended
+
+    def answer(self, appended: Appended, correlation_id: int) -> bytes:
+        """The response to a batch that is where it should be."""
+        return encode_produced(
+            self.version,
+            correlation_id,
+            self.key,
+            self.index,
+            appended[0],
+            appended[2],
+            self.log.log_start,
+        )
+
+    def call(self, correlation_id: int, peer: Peer) -> Call:
+        """The request as the long road would see it."""
+        return Call(self._node, peer, ApiKey.PRODUCE, self.version, correlation_id, self.client_id)
