@@ -57,7 +57,7 @@ bench-kafka: $(STAMP) ## The same loads on tierlog and on a real Apache Kafka (n
 	$(BIN)/python -m benchmarks --only kafka $(BENCH)
 
 TIMES ?= 20
-fuzz: $(STAMP) ## Feed TIMES the inputs of the tests, mutated and random, to the codecs
+fuzz: $(STAMP) ## Feed TIMES the inputs of the tests, mutated and random, to the codecs and a node
 	$(BIN)/python -m tests.fuzz --times $(TIMES)
 
 STATES ?= 50000

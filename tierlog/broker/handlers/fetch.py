@@ -270,8 +270,8 @@ class PendingFetch:
         self._timer = loop.call_later(wait_ms / 1000, self._finish)
         topics = self._call.node.topics
         for key, partitions in self._topics:
-            topic = topics.find(key)  # No error was found a moment ago.
-            self._logs += [topic.partition(ask.partition).log for ask in partitions]
+            # No error was found a moment ago; a topic without partitions was not looked for.
+            self._logs += [topics.find(key).partition(ask.partition).log for ask in partitions]
         for log in self._logs:
             log.watch(self._wake)
         self._answer.add_done_callback(self._end)
