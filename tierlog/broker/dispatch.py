@@ -176,7 +176,7 @@ def typed(handle: TypedHandler, api: ApiKey) -> RawHandler:
             kind, call.version, frame, position, elements_max=REQUEST_ELEMENTS_MAX
         )
         if is_async:
-            work = _encoded_later(handle(request, call), call)
+            work = _encoded_later(handle, request, call)
             return call.node.env.tasks.spawn(work, name=api.name)
         return _encoded(handle(request, call), call)
 
@@ -187,8 +187,10 @@ def _encoded(response: Any, call: Call) -> Parts:
     return encode_response(response, call.version, correlation_id=call.correlation_id)
 
 
-async def _encoded_later(work: Any, call: Call) -> Parts | None:
-    return _encoded(await work, call)
+async def _encoded_later(handle: Any, request: Any, call: Call) -> Parts | None:
+    # Called in here: a connection may be lost before the first step, and a coroutine that was made
+    # and never awaited would be warned about.
+    return _encoded(await handle(request, call), call)
 
 
 def register(registry: Registry[RawHandler], module: Any) -> None:
