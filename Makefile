@@ -46,7 +46,7 @@ demo: $(STAMP) ## Start a node, produce and consume with a real client, kill it,
 SEEDS ?= 300
 FIRST ?= 1
 # Scenarios by name, module:function. A room that brings one adds it here.
-SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log tests.simulation.metastore:metastore
+SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log tests.simulation.metastore:metastore tests.simulation.broker:broker
 simulate: $(STAMP) ## Run the scenarios of the simulated world under SEEDS seeds from FIRST on
 	$(BIN)/python -m tierlog.sim $(SCENARIOS) --seeds $(SEEDS) --first $(FIRST)
 
@@ -57,7 +57,7 @@ bench-kafka: $(STAMP) ## The same loads on tierlog and on a real Apache Kafka (n
 	$(BIN)/python -m benchmarks --only kafka $(BENCH)
 
 TIMES ?= 20
-fuzz: $(STAMP) ## Feed TIMES the inputs of the tests, mutated and random, to the codecs
+fuzz: $(STAMP) ## Feed TIMES the inputs of the tests, mutated and random, to the codecs and a node
 	$(BIN)/python -m tests.fuzz --times $(TIMES)
 
 STATES ?= 50000

@@ -1,6 +1,7 @@
 """Frames in, ordered replies out: the same over loopback, on both loops, and simulated."""
 
 import asyncio
+import itertools
 import logging
 from struct import pack
 
@@ -56,6 +57,24 @@ def test_a_reply_waits_for_those_before_it(world: str) -> None:
             assert await client.replies(4) == expected
             assert await client.ask(b"again") == b"again"
             assert house.listener.pending_requests == house.listener.queued_bytes == 0
+
+    run_in(world, scenario)
+
+
+@everywhere
+def test_a_connection_whose_requests_take_long_gives_others_a_turn(world: str) -> None:
+    async def scenario(env: Env) -> None:
+        async with House(env) as house:
+            busy, other = await house.visit(), await house.visit()
+            for client in (busy, other):
+                await client.ask(b"hello")
+            seconds = itertools.count()
+            house.listener.now_s = lambda: float(next(seconds))
+            busy.send(*(b"long %d" % number for number in range(50)))
+            other.send(b"short")
+            assert await busy.replies(50) == [b"long %d" % number for number in range(50)]
+            assert await other.reply() == b"short"
+            assert house.service.seen.index(b"short") < house.service.seen.index(b"long 49")
 
     run_in(world, scenario)
 

@@ -11,15 +11,15 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.fuzz import batches, test_batches, test_wire, wire
+from tests.fuzz import batches, node, test_batches, test_node, test_wire, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Run = Callable[..., wire.Stats | batches.Stats | node.Stats]
 
-def fuzz(
-    name: str, run: Callable[..., wire.Stats | batches.Stats], slice_: int, *, times: int, seed: int
-) -> int:
+
+def fuzz(name: str, run: Run, slice_: int, *, times: int, seed: int) -> int:
     """Run slice after slice up to the first failure, print what was seen, return the exit code."""
     outcomes: Counter[str] = Counter()
     inputs, slowest_s, failures = 0, 0.0, []
@@ -31,7 +31,7 @@ def fuzz(
         failures = stats.failures
         if failures:
             break
-    print(f"{name}: {inputs:,} inputs of seed {seed}, slowest {slowest_s * 1000:.1f} ms of CPU")
+    print(f"{name}: {inputs:,} inputs of seed {seed}, slowest {slowest_s * 1000:.1f} ms")
     for outcome, count in sorted(outcomes.items()):
         print(f"  {outcome:50} {count:11,}")
     print("\n".join(failures) if failures else "  no failure", flush=True)
@@ -47,7 +47,7 @@ def main() -> int:
     times, seed = chosen.times, chosen.seed
     failed = fuzz("wire", wire.run, test_wire.INPUTS, times=times, seed=seed)
     failed |= fuzz("batches", batches.run, test_batches.INPUTS, times=times, seed=seed)
-    return failed
+    return failed | fuzz("a node", node.run, test_node.INPUTS, times=times, seed=seed)
 
 
 if __name__ == "__main__":

@@ -127,26 +127,26 @@ def make_input(seed: int, index: int) -> Input:
     frame = sound(kind, version, rng.choice(CORPUS_SEEDS))
     draw = rng.random()
     if draw < 0.002:
-        made = _crowded(rng, kind, version, LARGE_CROWD)
+        made = crowded(rng, kind, version, LARGE_CROWD)
     elif draw < 0.02:
         made = rng.randbytes(rng.choice((0, 1, 9, 40, 400)))
     elif draw < 0.04:
-        made = _crowded(rng, kind, version, CROWD)
+        made = crowded(rng, kind, version, CROWD)
     elif draw < 0.12:
         made = _random_body(rng, frame)
     else:
-        made = _mutated(rng, frame)
+        made = mutated(rng, frame)
     if issubclass(kind, Request):
         return Input(made)
     return Input(made, ApiKey(kind.api_key), version)
 
 
-def _crowded(rng: random.Random, kind: type[Message], version: int, count: int) -> bytes:
+def crowded(rng: random.Random, kind: type[Message], version: int, count: int) -> bytes:
     messages = list(with_one_large_array(kind, version, count)) or [
         Values(0).message(kind, version)
     ]
     frame = framed(rng.choice(messages), version, correlation_id=0)
-    return frame if rng.random() < 0.5 else _mutated(rng, frame)
+    return frame if rng.random() < 0.5 else mutated(rng, frame)
 
 
 def _random_body(rng: random.Random, frame: bytes) -> bytes:
@@ -157,14 +157,14 @@ def _random_body(rng: random.Random, frame: bytes) -> bytes:
     return frame[:15] + bytes(rng.choices((0, 1, 2, 127, 128, 255), k=size))
 
 
-def _mutated(rng: random.Random, frame: bytes) -> bytes:
+def mutated(rng: random.Random, frame: bytes) -> bytes:
     data = bytearray(frame)
     for _ in range(rng.choice((1, 1, 2, 4))):
         rng.choice(MUTATIONS)(rng, data)
     return bytes(data)
 
 
-def _flip(rng: random.Random, data: bytearray) -> None:
+def flip(rng: random.Random, data: bytearray) -> None:
     if data:
         data[_place(rng, data)] ^= 1 << rng.randrange(8)
 
@@ -207,7 +207,7 @@ def _place(rng: random.Random, data: bytearray) -> int:
 
 
 MUTATIONS: tuple[Callable[[random.Random, bytearray], None], ...] = (
-    _flip, _flip, _put_in, _set_extreme, _set_extreme, _take_out, _cut, _repeat, _splice,
+    flip, flip, _put_in, _set_extreme, _set_extreme, _take_out, _cut, _repeat, _splice,
 )  # fmt: skip
 
 

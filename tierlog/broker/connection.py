@@ -18,7 +18,7 @@ import logging
 from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
-from tierlog.broker.limits import TURN_S
+from tierlog.broker.limits import TURN_PAUSE_S, TURN_S
 from tierlog.broker.receiver import Receiver, size_at
 from tierlog.broker.replies import Replies
 from tierlog.broker.request import CloseConnection, MayBlock, Parts, Peer
@@ -197,7 +197,7 @@ class Connection(Receiver):
                 self._pause()
             elif self._is_turn_over:
                 self._pause()
-                asyncio.get_running_loop().call_soon(self._go_on)
+                asyncio.get_running_loop().call_later(TURN_PAUSE_S, self._go_on)
 
     def _handle_frames(self, view: memoryview, start: int, end: int) -> int:
         """Returns where the first frame begins that was not handled."""

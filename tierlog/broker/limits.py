@@ -12,8 +12,9 @@ client that names each of ten thousand partitions in a topic of its own stays be
 ten microseconds until it is answered, mostly in one go: others must not wait for longer."""
 
 TURN_S = 0.02
-"""A connection handles frames for so long at a stretch; those that are left wait until everybody
-else had a turn."""
+"""A connection handles frames for so long at a stretch; those that are left wait."""
+TURN_PAUSE_S = 0.005
+"""They wait for so long: an answer to somebody else may take several rounds of the loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

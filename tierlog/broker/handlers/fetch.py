@@ -21,6 +21,7 @@ from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.broker.request import Answer, MayBlock, Parts
 from tierlog.errors import TierlogError
 from tierlog.hot.errors import OffsetOutOfRange
+from tierlog.records.record import encode_batch
 from tierlog.types import Bytes, LeaderEpoch, Offset
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.codec import decode_whole
@@ -140,6 +141,16 @@ def refused(code: ErrorCode, call: Call) -> Parts:
     return framed_response(parts, correlation_id=call.correlation_id, flexible=flexible)
 
 
+def covering_gap(log: Log, offset: Offset, end: Offset) -> Bytes:
+    """An empty batch over offsets that a recovery left unused at the end of the log.
+
+    Without it a reader that wants to get to the end would wait there until somebody writes.
+    """
+    return encode_batch(
+        (), base_offset=offset, last_offset=Offset(end - 1), leader_epoch=log.epochs.latest
+    )
+
+
 class PendingFetch:
     """One fetch, from the first look to its answer."""
 
@@ -239,6 +250,8 @@ class PendingFetch:
         if limit <= 0 and not is_first:
             return Read(ask.partition, 0, end, log.log_start)
         records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
+        if not len(records):
+            records = covering_gap(log, Offset(offset), end)
         size = len(records)
         if size > limit and not is_first:
             # Only the first partition with data may exceed the limit, so that a reader always
@@ -257,8 +270,8 @@ class PendingFetch:
         self._timer = loop.call_later(wait_ms / 1000, self._finish)
         topics = self._call.node.topics
         for key, partitions in self._topics:
-            topic = topics.find(key)  # No error was found a moment ago.
-            self._logs += [topic.partition(ask.partition).log for ask in partitions]
+            # No error was found a moment ago; a topic without partitions was not looked for.
+            self._logs += [topics.find(key).partition(ask.partition).log for ask in partitions]
         for log in self._logs:
             log.watch(self._wake)
         self._answer.add_done_callback(self._end)
