@@ -46,7 +46,7 @@ demo: $(STAMP) ## Start a node, produce and consume with a real client, kill it,
 SEEDS ?= 300
 FIRST ?= 1
 # Scenarios by name, module:function. A room that brings one adds it here.
-SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log tests.simulation.metastore:metastore
+SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log tests.simulation.metastore:metastore tests.simulation.broker:broker
 simulate: $(STAMP) ## Run the scenarios of the simulated world under SEEDS seeds from FIRST on
 	$(BIN)/python -m tierlog.sim $(SCENARIOS) --seeds $(SEEDS) --first $(FIRST)
 

@@ -72,7 +72,7 @@ def run_one(name: str, args: argparse.Namespace) -> tuple[list[Row], list[Readin
     with tempfile.TemporaryDirectory(prefix="tierlog-bench-", dir=args.scratch) as scratch:
         size = size_of(args, Path(scratch))
         try:
-            rows, readings = gauge.run_all(modules.load(name)(size), size)
+            rows, readings = gauge.run_all(modules.load(name)(size), size, tell=tell)
         except harness.Unavailable as missing:
             print(f"\n{name}: left out: {missing}", flush=True)
             return [], []
@@ -81,6 +81,11 @@ def run_one(name: str, args: argparse.Namespace) -> tuple[list[Row], list[Readin
     if args.write and (rows or readings):
         report.write_section(RESULTS, name, body)
     return rows, readings
+
+
+def tell(name: str) -> None:
+    """A full run takes minutes; whoever waits sees it move."""
+    print(f"measured: {name}", file=sys.stderr, flush=True)
 
 
 def missed_sentences(rows: Sequence[Row], readings: Sequence[Reading]) -> list[str]:

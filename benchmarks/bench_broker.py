@@ -219,7 +219,7 @@ def end_to_end_gauges(rig: Rig) -> Iterator[Gauge]:
         name="end to end, page cache",
         variants={"tierlog": page_cache},
         promises={drive.P50: Promise(hold=1.0), drive.P99: Promise(hold=5.0, aim=2.0)},
-        rounds=7 if rig.is_full else 1,
+        rounds=7,
         note=note,
     )
     yield Gauge(
@@ -231,6 +231,6 @@ def end_to_end_gauges(rig: Rig) -> Iterator[Gauge]:
             drive.SYNC_P99: REPORT,
             drive.ABOVE_SYNC: Promise(hold=5.0),
         },
-        rounds=7 if rig.is_full else 1,
+        rounds=7,
         note=note,
     )

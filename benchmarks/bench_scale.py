@@ -1,7 +1,8 @@
 """What many idle things cost a node: memory, and seconds at its start.
 
 - 1,000 idle partitions, a batch in each: memory over that of an empty node, a start after a drained
-  stop, and how often that start reads a `.log` file (counted by strace where there is one)
+  stop, and how often that start reads a `.log` file (counted by strace where there is one; after
+  a kill as well, to see that the count counts)
 - 1,000 idle connections that have greeted: memory over that of a node without
 - 10,000 partitions: the same as for 1,000, reported
 
@@ -26,25 +27,31 @@ MEMORY = "MB over an empty node"
 CREATE = "create, s"
 START = "clean start, s"
 EMPTY_START = "start of an empty node, s"
+STOP = "drained stop, s"
 LOG_READS = ".log reads at the start"
+KILLED_READS = ".log reads at a start after a kill"
 TOPIC = "idle"
 PARTITIONS_PER_TOPIC = 1000
 SETTLE_S = 0.5
-STRACE = ("strace", "-D", "-f", "-qq", "-y", "-e", "trace=read,pread64,preadv,mmap", "-o")
+CALLS = "trace=read,readv,pread64,preadv,preadv2,mmap"
+STRACE = ("strace", "-D", "-f", "--seccomp-bpf", "-qq", "-y", "-e", CALLS, "-o")
 
 
 def comparisons(size: Size) -> Iterator[Gauge]:
     is_full = size.name != "smoke"
-    rounds = 3 if is_full else 1
+    rounds = 3
     count = 1000 if is_full else 20
     promises: dict[str, Promise] = {
         MEMORY: Promise(hold=100.0),
         CREATE: REPORT,
         EMPTY_START: REPORT,
         START: REPORT,
+        STOP: REPORT,
     }
     if shutil.which("strace"):
         promises[LOG_READS] = Promise(hold=0.0)
+        # The proof that reads are seen at all: after a kill there must be some.
+        promises[KILLED_READS] = Promise(hold=1.0, is_speed=True)
     yield Gauge(
         name=f"{count:,} idle partitions",
         variants={"tierlog": lambda: partitions(size.scratch, count, promises)},
@@ -59,8 +66,10 @@ def comparisons(size: Size) -> Iterator[Gauge]:
         rounds=rounds,
         note="each has asked ApiVersions",
     )
-    many = 10_000 if size.is_full else 40
-    reported = dict.fromkeys((MEMORY, CREATE, START), REPORT)
+    if not is_full:
+        return  # The same again, only more.
+    many = 10_000 if size.name == "full" else 2_000
+    reported = dict.fromkeys((MEMORY, CREATE, START, STOP), REPORT)
     yield Gauge(
         name=f"{many:,} partitions",
         variants={"tierlog": lambda: partitions(size.scratch, many, reported)},
@@ -76,17 +85,24 @@ def partitions(scratch: Path, count: int, wanted: Mapping[str, Promise]) -> Figu
         empty_s = seconds_of_start(node)
         empty_mb = settled_mb(node)
         create_s = fill(node, count)
+        began = time.monotonic()
         node.stop()
+        stop_s = time.monotonic() - began
         start_s = seconds_of_start(node)
         figures = {
             MEMORY: settled_mb(node) - empty_mb,
             CREATE: create_s,
             EMPTY_START: empty_s,
             START: start_s,
+            STOP: stop_s,
         }
-        node.stop()
         if LOG_READS in wanted:
+            node.stop()
             figures[LOG_READS] = log_reads_of_start(node, scratch / "calls")
+            node.start()
+            write_to_all(node, 0, min(count, PARTITIONS_PER_TOPIC))
+            node.kill()
+            figures[KILLED_READS] = log_reads_of_start(node, scratch / "calls")
     shutil.rmtree(folder)
     return figures
 
@@ -105,7 +121,6 @@ def settled_mb(node: Tierlog) -> float:
 
 def fill(node: Tierlog, count: int) -> float:
     """Make the partitions and write a batch to each; returns the seconds that making took."""
-    batch = requests.batch(value_bytes=100, records=1)
     took = 0.0
     for number in range(-(-count // PARTITIONS_PER_TOPIC)):
         topic = f"{TOPIC}-{number}"
@@ -113,17 +128,24 @@ def fill(node: Tierlog, count: int) -> float:
         began = time.monotonic()
         node.create_topic(topic, partitions=some)
         took += time.monotonic() - began
-        ask(node.port, requests.produce_to_all(batch, topic=topic, partitions=some), timeout_s=60)
+        write_to_all(node, number, some)
         if node.records_of(topic, some) != some:
             raise tools.RunFailed(f"{topic} does not hold a record in each of its partitions")
     return took
 
 
+def write_to_all(node: Tierlog, number: int, partitions: int) -> None:
+    batch = requests.batch(value_bytes=100, records=1)
+    topic = f"{TOPIC}-{number}"
+    request = requests.produce_to_all(batch, topic=topic, partitions=partitions)
+    ask(node.port, request, timeout_s=60)
+
+
 def log_reads_of_start(node: Tierlog, calls: Path) -> float:
-    """How many calls of one clean start read or map a `.log` file."""
+    """How many calls of one start read or map a `.log` file. The node has stopped again."""
     node.start(wrapper=(*STRACE, str(calls)))
     node.stop()
-    return sum(".log>" in line for line in calls.read_text().splitlines())
+    return sum(".log>" in line for line in calls.read_text(errors="replace").splitlines())
 
 
 def connections(scratch: Path, count: int) -> Figures:

@@ -90,7 +90,8 @@ def measure(gauge: Gauge, size: Size) -> list[Reading]:
     """Measure one gauge, round by round."""
     seen: dict[str, list[Figures]] = {name: [] for name in gauge.variants}
     names = list(gauge.variants)
-    rounds = size.rounds if gauge.rounds is None else min(gauge.rounds, size.rounds)
+    # Below the sizes whose figures mean something, once is enough to see that it runs.
+    rounds = min(gauge.rounds or size.rounds, size.rounds) if size.is_full else 1
     for number in range(rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
@@ -130,8 +131,13 @@ def _ratio(ours: float, theirs: float) -> float:
     return ours / theirs if theirs else math.nan
 
 
-def run_all(wanted: Iterable[Comparison | Gauge], size: Size) -> tuple[list[Row], list[Reading]]:
-    """Measure what a bench module names, one after another.
+def run_all(
+    wanted: Iterable[Comparison | Gauge],
+    size: Size,
+    *,
+    tell: Callable[[str], object] = lambda name: None,
+) -> tuple[list[Row], list[Reading]]:
+    """Measure what a bench module names, one after another; `tell` hears what is done.
 
     A module may be a generator that holds its servers: it is closed whatever happens, and with it
     they are.
@@ -145,6 +151,7 @@ def run_all(wanted: Iterable[Comparison | Gauge], size: Size) -> tuple[list[Row]
                 readings += measure(each, size)
             else:
                 rows += run(each, size)
+            tell(each.name)
     finally:
         close = getattr(iterator, "close", None)
         if close is not None:

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from tests.powerloss.search import search
 
-TIERLOG = [sys.executable, "-m", "tierlog.cli"]
+TIERLOG = [sys.executable, "-m", "tierlog"]
 TOPIC = "orders"
 PARTITIONS = 4
 RECORDS = 100_000

@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker": GROUND | {"wire", "hot", "metastore"},
     "http": GROUND | {"wire", "hot", "metastore", "broker"},
     "server": GROUND | {"wire", "hot", "metastore", "broker", "http"},
+    "__main__": {"cli"},
     "cli": GROUND | {"wire", "client", "server"},
     "sim": GROUND | {"metastore"},
 }

@@ -8,6 +8,7 @@ uploads on the way out.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from dataclasses import dataclass
@@ -133,6 +134,9 @@ async def serve(
     stopping = stop_signal()
     server = Server(env or local_env(), settings)
     ready = await server.start()
+    # What stands now stays: the collector need not walk over it while requests wait.
+    gc.collect()
+    gc.freeze()
     on_ready(ready)
     broken = server.node.broken
     broken.add_done_callback(lambda _: _tell(stopping))

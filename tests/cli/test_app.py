@@ -100,7 +100,7 @@ def test_a_reader_that_has_enough_ends_consume_quietly(broker: Recorder, cli: Cl
     source, sink = os.pipe()
     os.close(source)
     ran = subprocess.run(
-        [sys.executable, "-m", "tierlog.cli", "consume", "t"],
+        [sys.executable, "-m", "tierlog", "consume", "t"],
         stdout=sink,
         stderr=subprocess.PIPE,
         env=environment,

@@ -106,7 +106,7 @@ def test_a_late_record_outside_the_times_is_left_out(cli: Cli, broker: Recorder)
 
 def test_following_starts_at_the_end_and_waits(cli: Cli, broker: Recorder) -> None:
     """In a process of its own, since it never ends by itself but for the count."""
-    command = [sys.executable, "-m", "tierlog.cli", "consume", "t", "-f", "-n", "1", "-p", "0"]
+    command = [sys.executable, "-m", "tierlog", "consume", "t", "-f", "-n", "1", "-p", "0"]
     environment = {**os.environ, "TIERLOG_BOOTSTRAP": f"127.0.0.1:{broker.world.port}"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
         while not any(each.api.name == "FETCH" for each in broker.exchanges):

@@ -46,7 +46,7 @@ def starting(directory: Path) -> Iterator[Start]:
     processes: list[subprocess.Popen[str]] = []
 
     def run(*options: str) -> Served:
-        command = [sys.executable, "-m", "tierlog.cli", "serve", "--data", "data"]
+        command = [sys.executable, "-m", "tierlog", "serve", "--data", "data"]
         process = subprocess.Popen(
             [*command, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *options],
             stdout=subprocess.PIPE,

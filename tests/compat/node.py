@@ -54,7 +54,7 @@ class RunningNode:
             process.stdout.close()
 
     def _words(self) -> list[str]:
-        words = [sys.executable, "-m", "tierlog.cli", "serve", "--data", str(self._folder / "data")]
+        words = [sys.executable, "-m", "tierlog", "serve", "--data", str(self._folder / "data")]
         words += ["--listen", self.address, "--http", "off"]
         return words + [word for one in self._sets for word in ("--set", one)]
 

@@ -18,6 +18,9 @@ from tests.compat.samples import MARKS, read, without_places, write
 
 pytestmark = MARKS
 
+# A client that asks between deletion and creation must not make the topic itself.
+NODE_SETS = ["auto.create.topics.enable=false"]
+
 OLD = [Record(key=b"%d" % number, value=b"old") for number in range(8)]
 NEW = [Record(key=b"%d" % number, value=b"new") for number in range(3)]
 

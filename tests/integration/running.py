@@ -156,7 +156,7 @@ def framed(request: Request, version: int, *, correlation_id: int = 1) -> bytes:
 
 def launch(folder: Path, *options: str, before: str = "") -> subprocess.Popen[str]:
     """Start a node in `folder`, its log in `node.log`; `before` is shell that goes ahead."""
-    command = [sys.executable, "-m", "tierlog.cli", "serve", "--data", "data"]
+    command = [sys.executable, "-m", "tierlog", "serve", "--data", "data"]
     command += ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *options]
     if before:
         command = ["/bin/sh", "-c", f'{before}; exec "$@"', "sh", *command]

@@ -60,6 +60,8 @@ class Bug:
     hunt: Hunt
     seed: int
     """Pinned: this seed finds it."""
+    tries: int = 1
+    """Or one of so many from there on."""
 
 
 @contextmanager

@@ -8,7 +8,10 @@ import argparse
 import logging
 import sys
 
+from tests.planted.broker_bugs import BROKER_BUGS
 from tests.planted.bugs import BUGS, Bug
+
+ALL = (*BUGS, *BROKER_BUGS)
 
 
 def find(bug: Bug, seeds: range) -> tuple[int, str] | None:
@@ -28,13 +31,13 @@ def main() -> int:
     options = parser.parse_args()
     logging.disable(logging.WARNING)
     missed = 0
-    print(f"{'planted bug':<38} {'seeds':>6}  found by")
-    for bug in BUGS:
+    print(f"{'planted bug':<44} {'seeds':>6}  found by")
+    for bug in ALL:
         found = find(bug, range(options.first, options.first + options.seeds))
         missed += found is None
         tried = options.seeds if found is None else found[0] - options.first + 1
-        print(f"{bug.name:<38} {tried:>6}  {found[1] if found else 'NOT FOUND'}", flush=True)
-    print(f"{len(BUGS) - missed} of {len(BUGS)} found")
+        print(f"{bug.name:<44} {tried:>6}  {found[1] if found else 'NOT FOUND'}", flush=True)
+    print(f"{len(ALL) - missed} of {len(ALL)} found")
     return 1 if missed else 0
 
 

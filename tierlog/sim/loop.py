@@ -29,6 +29,9 @@ T = TypeVar("T")
 CALLBACK_SECONDS = 1e-6
 """What a callback costs in virtual time: without it, code that polls would stop the clock."""
 
+CALL_SECONDS_MAX = 0.02
+"""Calls in threads: mostly well below a millisecond, now and then tens of them."""
+
 STEPS_MAX = 20_000_000
 PRUNE_EVERY = 1024
 
@@ -82,6 +85,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self.seconds_max = float("inf")
         self.lost_errors: list[BaseException] = []
         """Exceptions of tasks that nobody ever asked."""
+        self.call_seconds_max = CALL_SECONDS_MAX
+        """The longest wait of a call in a thread, before it and after it: disks may be slow."""
         self.network = SimNetwork(self, Random(rng.getrandbits(64)), self.trace)
         self._rng = rng
         self._now = 0.0
@@ -243,8 +248,8 @@ class SimLoop(asyncio.BaseEventLoop):
         return future
 
     def draw_call_delay(self) -> float:
-        """Mostly well below a millisecond, now and then tens of them."""
-        return float(0.02 * self._rng.random() ** 4)
+        """Mostly a small part of `call_seconds_max`."""
+        return float(self.call_seconds_max * self._rng.random() ** 4)
 
     def _run_call(
         self, future: asyncio.Future[Any], func: Callable[..., Any], args: tuple[Any, ...]

@@ -1,14 +1,18 @@
 """Fetch: which bytes, how many, when, and to whom not."""
 
 import asyncio
+from random import Random
 from typing import Any
 
 import pytest
 
-from tests.broker.support import Served
+from tests.broker.support import Served, serving
 from tests.hot.support import batch
+from tierlog.hot.names import segment_path
+from tierlog.records.batch import patch_offset, validate_stored
 from tierlog.records.record import decode_records
-from tierlog.types import Bytes
+from tierlog.sim.power import DataFate
+from tierlog.types import Bytes, LeaderEpoch, Offset
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.fetch import (
     FetchPartition,
@@ -288,3 +292,25 @@ async def test_min_bytes_zero_does_not_wait(served: Served) -> None:
     await served.create("t")
     (found,) = await fetch(served, "t", ask(0), min_bytes=0, wait_ms=60_000)
     assert found.error_code == 0
+
+
+async def test_a_reader_gets_past_offsets_that_a_recovery_left_unused() -> None:
+    """A tail was torn; its offsets may have been told to somebody and are not given out again."""
+    async with serving() as before:
+        topic = await before.create("t")
+        await before.fill("t", 2)
+        disk = before.disk.after_power_cut(Random(1), data=DataFate.KEPT)
+        path = segment_path(topic.partition(0).log.path, Offset(0), "log")
+    torn = batch(b"x", b"y")
+    patch_offset(torn, Offset(2), LeaderEpoch(0))
+    file = disk.open(path, write=True)
+    file.pwrite(torn[:-1], file.size())
+    file.close()
+    async with serving(disk=disk) as served:
+        (answer,) = await fetch(served, "t", ask(offset=2))
+        header = validate_stored(answer.records or b"")
+        assert answer.high_watermark == 4
+        assert (header.base_offset, header.next_offset, header.record_count) == (2, 4, 0)
+        await served.fill("t", 1)
+        (answer,) = await fetch(served, "t", ask(offset=2))
+        assert offsets(answer.records) == [4]

@@ -21,11 +21,13 @@ from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.broker.request import Answer, MayBlock, Parts
 from tierlog.errors import TierlogError
 from tierlog.hot.errors import OffsetOutOfRange
+from tierlog.records.record import encode_batch
 from tierlog.types import Bytes, LeaderEpoch, Offset
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.codec import decode_whole
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.fetch import FetchWriter, partition_tags
+from tierlog.wire.fetched import encode_fetched
 from tierlog.wire.header import framed_response
 from tierlog.wire.messages.fetch import FetchPartition, FetchRequest
 
@@ -62,6 +64,10 @@ def answer(frame: memoryview, position: int, call: Call) -> Answer:
     )
     if request.session_id != 0 and request.session_epoch > 0:
         return refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, call)
+    if len(request.topics) == 1 and len(request.topics[0].partitions) == 1:
+        parts = answer_one(request, call)
+        if parts is not None:
+            return parts
     fetch = PendingFetch(request, call)
     fetch.read_all()
     if fetch.is_ready or request.max_wait_ms <= 0 or fetch.repeats_itself:
@@ -69,10 +75,80 @@ def answer(frame: memoryview, position: int, call: Call) -> Answer:
     return fetch.begin(request.max_wait_ms)
 
 
+def answer_one(request: FetchRequest, call: Call) -> Parts | None:
+    """The common fetch, one partition that has enough to give, in few steps; None where anything is
+    unusual, an error included: the long road finds it again."""
+    asked = request.topics[0]
+    ask = asked.partitions[0]
+    version, node = call.version, call.node
+    key = asked.topic_id if version >= IDS_FROM else asked.topic
+    topic = node.topics.by_id.get(key) if isinstance(key, bytes) else node.topics.by_name.get(key)
+    if (
+        topic is None
+        or not 0 <= ask.partition < len(topic.partitions)
+        or ask.last_fetched_epoch >= 0
+        or replica_id(request, version) >= 0
+    ):
+        return None
+    partition = topic.partitions[ask.partition]
+    log, offset = partition.log, ask.fetch_offset
+    end = log.visible_end
+    if not log.log_start <= offset < end or (
+        ask.current_leader_epoch >= 0 and ask.current_leader_epoch != partition.leader_epoch
+    ):
+        return None
+    limit = min(ask.partition_max_bytes, request.max_bytes, node.settings.fetch_max_bytes)
+    try:
+        records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
+    except TierlogError:
+        return None
+    size = len(records)
+    if not size or size < request.min_bytes:
+        return None
+    stats = topic.stats
+    stats.fetches += 1
+    stats.bytes_out += size
+    lists_aborted = request.isolation_level == READ_COMMITTED
+    parts = encode_fetched(
+        version,
+        call.correlation_id,
+        key,
+        ask.partition,
+        end,
+        log.log_start,
+        records,
+        lists_aborted,
+    )
+    return MayBlock(parts) if may_block(log, offset, size) else parts
+
+
+def may_block(log: Log, offset: int, size: int) -> bool:
+    """Large replies are never sent on the loop; of small ones the pages must be there."""
+    return size <= ON_LOOP_MAX and not log.is_recent(Offset(offset), size)
+
+
+def replica_id(request: FetchRequest, version: int) -> int:
+    """Who fetches: a follower's id, or -1 for a consumer."""
+    if version < REPLICA_STATE_FROM:
+        return request.replica_id
+    replica = request.replica_state
+    return -1 if replica is None else replica.replica_id
+
+
 def refused(code: ErrorCode, call: Call) -> Parts:
     parts = FetchWriter(call.version, topic_count=0, error_code=code).finish()
     flexible = call.version >= FLEXIBLE_FROM
     return framed_response(parts, correlation_id=call.correlation_id, flexible=flexible)
+
+
+def covering_gap(log: Log, offset: Offset, end: Offset) -> Bytes:
+    """An empty batch over offsets that a recovery left unused at the end of the log.
+
+    Without it a reader that wants to get to the end would wait there until somebody writes.
+    """
+    return encode_batch(
+        (), base_offset=offset, last_offset=Offset(end - 1), leader_epoch=log.epochs.latest
+    )
 
 
 class PendingFetch:
@@ -146,15 +222,9 @@ class PendingFetch:
     def _find(self, key: str | bytes, ask: FetchPartition) -> Partition:
         partition = self._call.node.topics.find(key).partition(ask.partition)
         partition.check_leader_epoch(ask.current_leader_epoch)
-        if self._replica_id() >= 0:
+        if replica_id(self._request, self._call.version) >= 0:
             raise NotLeader("this node has no followers")
         return partition
-
-    def _replica_id(self) -> int:
-        if self._call.version < REPLICA_STATE_FROM:
-            return self._request.replica_id
-        replica = self._request.replica_state
-        return -1 if replica is None else replica.replica_id
 
     def _divergence(self, partition: Partition, ask: FetchPartition) -> bytes | None:
         """KIP-595: what the reader has beyond the end of its epoch here, it must give up."""
@@ -180,15 +250,16 @@ class PendingFetch:
         if limit <= 0 and not is_first:
             return Read(ask.partition, 0, end, log.log_start)
         records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
+        if not len(records):
+            records = covering_gap(log, Offset(offset), end)
         size = len(records)
         if size > limit and not is_first:
             # Only the first partition with data may exceed the limit, so that a reader always
             # gets on; the others have their turn in the next fetch.
             return Read(ask.partition, 0, end, log.log_start)
         self._size += size
-        # Large replies are never sent on the loop; of small ones the pages must be there.
-        may_block = size <= ON_LOOP_MAX and not log.is_recent(Offset(offset), size)
-        return Read(ask.partition, 0, end, log.log_start, records, may_block=may_block)
+        blocks = may_block(log, offset, size)
+        return Read(ask.partition, 0, end, log.log_start, records, may_block=blocks)
 
     # Waiting
 
@@ -242,13 +313,13 @@ class PendingFetch:
             [] if self._request.isolation_level == READ_COMMITTED else None
         )
         writer = FetchWriter(version, topic_count=len(self._reads))
-        may_block = False
+        blocks = False
         for key, reads in self._reads:
             writer.topic(key, partition_count=len(reads))
             sent = 0
             for read in reads:
                 sent += len(read.records)
-                may_block = may_block or read.may_block
+                blocks = blocks or read.may_block
                 writer.partition(
                     read.partition,
                     error_code=read.code,
@@ -264,7 +335,7 @@ class PendingFetch:
         parts = framed_response(
             writer.finish(), correlation_id=call.correlation_id, flexible=flexible
         )
-        return MayBlock(parts) if may_block else parts
+        return MayBlock(parts) if blocks else parts
 
     def _count(self, key: str | bytes, sent: int) -> None:
         topics = self._call.node.topics

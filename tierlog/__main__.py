@@ -1,4 +1,4 @@
-"""`python -m tierlog.cli` is the `tierlog` program."""
+"""`python -m tierlog` is `tierlog`."""
 
 from tierlog.cli import main
 
