@@ -23,7 +23,10 @@ def metadata(*names: str) -> MetadataRequest:
 
 
 def create(
-    *names: str, partitions: int = 1, configs: dict[str, str] | None = None
+    *names: str,
+    partitions: int = 1,
+    configs: dict[str, str] | None = None,
+    timeout_ms: int = 30_000,
 ) -> CreateTopicsRequest:
     """For v4 and later."""
     return CreateTopicsRequest(
@@ -40,7 +43,7 @@ def create(
             )
             for name in names
         ],
-        timeout_ms=30_000,
+        timeout_ms=timeout_ms,
     )
 
 

@@ -149,6 +149,21 @@ def test_a_record_that_the_broker_refuses_ends_produce_with_a_count(
     assert outcome.out == ""
 
 
+def test_an_address_of_another_machine_exits_1_and_is_named(start: Start) -> None:
+    elsewhere = ("--listen", "192.0.2.1:9092", "--set", "listener.insecure=true")
+    code, out, err = start(*elsewhere).end()
+    assert (code, out) == (1, "")
+    assert err == "tierlog: 192.0.2.1:9092 is not an address of this machine\n"
+
+
+def test_a_data_path_that_cannot_be_exits_1_and_is_named(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in ("file", "file/below"):
+        code, out, err = start("--data", path).end()
+        assert (code, out) == (1, "")
+        assert re.fullmatch(rf"tierlog: {tmp_path}/file\S*: Not a directory\n", err)
+
+
 def test_an_unknown_key_exits_2_with_the_nearest_known_name(tierlog: Cli) -> None:
     outcome = tierlog("serve", "--set", "log.segmant.bytes=1")
     assert (outcome.code, outcome.out) == (2, "")

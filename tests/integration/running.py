@@ -132,6 +132,11 @@ class Running:
         assert found, status
         return int(found[1]) << 10
 
+    def waited_for_cpu_s(self) -> float:
+        """How long the node's main thread was ready to run and got no core, since its start."""
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/schedstat")
+        return int(path.read_text().split()[1]) / 1e9
+
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 

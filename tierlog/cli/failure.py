@@ -6,6 +6,7 @@ Only what can go wrong without a bug is translated. A bug still shows where it i
 import errno
 import os
 import re
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,12 +59,20 @@ def say(sentence: str) -> None:
 
 def os_sentence(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        found = re.search(r"\('([^']+)', ([0-9]+)", str(error))
-        place = f"{found[1]}:{found[2]}" if found else "the address"
+        place = _place_in(error)
         return f"{place} is in use; stop what listens there, or choose another port (0: any free)"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{_place_in(error)} is not an address of this machine"
+    if isinstance(error, socket.gaierror):
+        return f"the address to listen on cannot be found: {error.strerror}"
     if error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)
+
+
+def _place_in(error: OSError) -> str:
+    found = re.search(r"\('([^']+)', ([0-9]+)", str(error))
+    return f"{found[1]}:{found[2]}" if found else "the address"
 
 
 def _end(sentence: str, code: int) -> typer.Exit:
