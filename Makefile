@@ -43,11 +43,11 @@ check: lint types unit ## What every commit passes
 demo: $(STAMP) ## Start a node, produce and consume with a real client, kill it, show that nothing is lost
 	@$(BIN)/python -m tests.demo
 
-SEEDS ?= 300
+SEEDS ?= 10000
 FIRST ?= 1
 # Scenarios by name, module:function. A room that brings one adds it here.
 SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log tests.simulation.metastore:metastore tests.simulation.broker:broker
-simulate: $(STAMP) ## Run the scenarios of the simulated world under SEEDS seeds from FIRST on
+simulate: $(STAMP) ## Run the scenarios of the simulated world under SEEDS seeds each from FIRST on (10,000: hours)
 	$(BIN)/python -m tierlog.sim $(SCENARIOS) --seeds $(SEEDS) --first $(FIRST)
 
 bench: $(STAMP) ## Interleaved comparisons, printed as tables; BENCH="--only NAME --write" to choose

@@ -36,8 +36,14 @@ class Node:
         )
         assert self._process.stdout is not None
         self.ready = self._process.stdout.readline().strip()
+        if not self.ready:
+            raise SystemExit(f"the node did not start: exit code {self._process.wait()}")
         told = dict(word.split("=", 1) for word in self.ready.split() if "=" in word)
         self.kafka, self.http = told["kafka"], told["http"]
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)
@@ -152,6 +158,8 @@ def produce_and_consume(node: Node) -> Writer:
         writer.write(number)
     writer.flush()
     took_s = time.perf_counter() - began
+    if len(writer.acked) != RECORDS:
+        raise SystemExit(f"only {len(writer.acked):,} of them were acknowledged")
     say(f"   {len(writer.acked):,} acknowledged, fsynced, in {took_s:.1f} s")
     began = time.perf_counter()
     found = read_all(node.kafka, ends_of(node.kafka))
@@ -206,12 +214,16 @@ def main() -> None:
         data = Path(folder) / "data"
         say("1. a node with everything at its default")
         node = Node(data)
-        say(f"   {node.ready}")
-        command(node, "topic", "create", TOPIC, "--partitions", str(PARTITIONS))
-        writer = produce_and_consume(node)
-        look(node)
-        node = kill_and_recover(node, data, writer)
-        code = node.stop()
+        try:
+            say(f"   {node.ready}")
+            command(node, "topic", "create", TOPIC, "--partitions", str(PARTITIONS))
+            writer = produce_and_consume(node)
+            look(node)
+            node = kill_and_recover(node, data, writer)
+            code = node.stop()
+        finally:
+            if node.is_running:
+                node.kill()
         say(f"\n5. SIGTERM: drained, synced, marked clean; exit code {code}")
         assert code == 0
     simulated_power_cuts()

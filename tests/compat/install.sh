@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Gets the clients of the compat tests that pip cannot: kcat, and the Java client with what it needs
-# to be fetched and compiled. Does nothing where they are there. Without apt or the right to use it,
+# Gets what the tests need and pip cannot bring: a C compiler, kcat, and the Java client with what it
+# needs to be fetched and compiled. Does nothing where they are there. Without apt or the right to use it,
 # says so: the tests then skip the client, or fail under CI=true.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -22,12 +22,14 @@ apt_install() {
 }
 
 missing() {
-    echo "$1 is not installed and could not be: its compat tests will be left out"
+    echo "$1 is not installed and could not be: the tests that need it will be left out"
     if [ "${CI:-}" = true ]; then
         exit 1
     fi
 }
 
+# The load generator of the benchmarks is C, and its tests build it.
+has cc || has gcc || apt_install gcc libc6-dev || missing "a C compiler"
 has kcat || apt_install kcat || missing kcat
 
 has javac || apt_install default-jdk-headless || true

@@ -60,7 +60,9 @@ CODES: Final[dict[type[BaseException], ErrorCode]] = {
     hot.DiskFull: ErrorCode.KAFKA_STORAGE_ERROR,
     hot.TooManyFiles: ErrorCode.KAFKA_STORAGE_ERROR,
     hot.ReadFailed: ErrorCode.KAFKA_STORAGE_ERROR,
-    hot.DamagedOffsets: ErrorCode.KAFKA_STORAGE_ERROR,
+    # Damage stays until it is repaired: a consumer is told and may step over it, instead of asking
+    # for ever.
+    hot.DamagedOffsets: ErrorCode.CORRUPT_MESSAGE,
     hot.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     # A log closes when its topic is deleted or the node stops; either way: ask again elsewhere.
     hot.LogClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,
