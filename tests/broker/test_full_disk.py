@@ -1,5 +1,6 @@
 """Changes to topics while the disk has no room, or the process no files to open."""
 
+import asyncio
 import errno
 
 import pytest
@@ -8,6 +9,7 @@ from tests.broker.support import Served, serving
 from tierlog.broker import catalogue
 from tierlog.broker.controller import NewTopic
 from tierlog.config import NodeSettings
+from tierlog.hot import LogSettings
 from tierlog.hot.errors import TooManyFiles
 from tierlog.sim.disk import SimDisk
 from tierlog.wire.error_codes import ErrorCode
@@ -91,6 +93,57 @@ async def test_too_many_open_files_delay_a_creation(
     await served.node.controller.create(NewTopic(name="t", partitions=1))
     assert tries == 3
     assert len(served.node.topics.named("t").partitions) == 1
+
+
+async def test_a_creation_that_waits_for_room_holds_up_nobody_else(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = await served.create("old", partitions=2)
+    kept = await served.create("kept")
+    directory = served.node.directory
+    opens, refused = directory.open_log, asyncio.Event()
+
+    async def open_later(name: str, settings: LogSettings) -> object:
+        if "old" in served.node.topics.by_name:
+            refused.set()
+            raise TooManyFiles(f"errno {errno.EMFILE}")
+        return await opens(name, settings)
+
+    monkeypatch.setattr(directory, "open_log", open_later)
+    creating = asyncio.ensure_future(served.node.controller.create(NewTopic(name="t")))
+    await refused.wait()
+    await served.node.controller.replace_configs(kept, {"retention.ms": "1"})
+    assert kept.config.retention_ms == 1
+    assert "t" not in served.node.topics.by_name
+    assert not creating.done()
+    await served.node.controller.delete(old)
+    await creating
+    assert len(served.node.topics.named("t").partitions) == 1
+
+
+async def test_a_stop_while_a_creation_waits_for_room_closes_what_was_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = SimDisk()
+    async with serving(disk=disk) as served:
+        directory, refusals = served.node.directory, asyncio.Semaphore(0)
+        opens = directory.open_log
+
+        async def open_first(name: str, settings: LogSettings) -> object:
+            if not name.endswith("-0"):
+                refusals.release()
+                raise TooManyFiles(f"errno {errno.EMFILE}")
+            return await opens(name, settings)
+
+        monkeypatch.setattr(directory, "open_log", open_first)
+        wanted = NewTopic(name="t", partitions=2)
+        creating = asyncio.ensure_future(served.node.controller.create(wanted))
+        for _ in range(2):  # The second time, the first partition is open and stays so.
+            await refusals.acquire()
+        creating.cancel()
+    assert not served.node.directory._logs, "all logs are closed, or let go"
+    async with serving(disk=disk) as served:
+        assert len(served.node.topics.named("t").partitions) == 2
 
 
 async def test_a_full_disk_at_the_stop_costs_nothing_but_a_longer_start() -> None:
