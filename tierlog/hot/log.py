@@ -21,7 +21,6 @@ from tierlog.hot.opening import Opened
 from tierlog.hot.producers import ProducedBatch
 from tierlog.hot.segment import Segment, empty_numbers
 from tierlog.hot.settings import LogSettings
-from tierlog.hot.snapshot import encode_snapshot
 from tierlog.records.batch import patch_log_append_time, patch_offset
 from tierlog.records.header import BatchHeader
 from tierlog.types import NO_TIMESTAMP, Bytes, LeaderEpoch, Offset, TimestampMs, WritableBytes
@@ -151,7 +150,7 @@ class Log(ClosingLog):
         self._active = new
         self.segments.add(new, trusted_from=0)
         self._pending.sealed.append((old, old_file, old.seal()))
-        self._pending.snapshots.append((self.log_end, encode_snapshot(self.producers)))
+        self._pending.snapshots.append((self.log_end, self.producers.copy()))
         self._pending.names_changed = True
         self._request_sync()
 
