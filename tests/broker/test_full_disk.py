@@ -10,7 +10,7 @@ from tierlog.broker import catalogue
 from tierlog.broker.controller import NewTopic
 from tierlog.config import NodeSettings
 from tierlog.hot import LogSettings
-from tierlog.hot.errors import TooManyFiles
+from tierlog.hot.errors import DiskFull, TooManyFiles
 from tierlog.sim.disk import SimDisk
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -156,3 +156,19 @@ async def test_a_full_disk_at_the_stop_costs_nothing_but_a_longer_start() -> Non
     disk.capacity = 1 << 40
     async with serving(NO_MARKS, disk=disk) as served:
         assert served.node.topics.named("t").partition(0).high_watermark == 3
+
+
+async def test_retention_makes_room_on_a_full_disk() -> None:
+    async with serving(NO_MARKS) as served:
+        topic = await served.create("t", retention_bytes="0", remote_storage_enable="false")
+        await served.fill("t", 3)
+        log = topic.partition(0).log
+        served.disk.capacity = served.disk.used + (1 << 20)
+        with pytest.raises(DiskFull):
+            log.roll()
+        served.node._upkeep._expire(topic.partition(0))
+        await log.settle()
+        await log.settle()
+        assert (log.log_start, log.size_bytes) == (3, 0)
+        names = served.disk.listdir(log.path)
+        assert [name for name in names if name.endswith(".log")] == [f"{3:020d}.log"]
