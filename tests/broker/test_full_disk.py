@@ -1,5 +1,6 @@
 """Changes to topics while the disk has no room, or the process no files to open."""
 
+import asyncio
 import errno
 
 import pytest
@@ -8,7 +9,8 @@ from tests.broker.support import Served, serving
 from tierlog.broker import catalogue
 from tierlog.broker.controller import NewTopic
 from tierlog.config import NodeSettings
-from tierlog.hot.errors import TooManyFiles
+from tierlog.hot import LogSettings
+from tierlog.hot.errors import DiskFull, TooManyFiles
 from tierlog.sim.disk import SimDisk
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -93,6 +95,57 @@ async def test_too_many_open_files_delay_a_creation(
     assert len(served.node.topics.named("t").partitions) == 1
 
 
+async def test_a_creation_that_waits_for_room_holds_up_nobody_else(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = await served.create("old", partitions=2)
+    kept = await served.create("kept")
+    directory = served.node.directory
+    opens, refused = directory.open_log, asyncio.Event()
+
+    async def open_later(name: str, settings: LogSettings) -> object:
+        if "old" in served.node.topics.by_name:
+            refused.set()
+            raise TooManyFiles(f"errno {errno.EMFILE}")
+        return await opens(name, settings)
+
+    monkeypatch.setattr(directory, "open_log", open_later)
+    creating = asyncio.ensure_future(served.node.controller.create(NewTopic(name="t")))
+    await refused.wait()
+    await served.node.controller.replace_configs(kept, {"retention.ms": "1"})
+    assert kept.config.retention_ms == 1
+    assert "t" not in served.node.topics.by_name
+    assert not creating.done()
+    await served.node.controller.delete(old)
+    await creating
+    assert len(served.node.topics.named("t").partitions) == 1
+
+
+async def test_a_stop_while_a_creation_waits_for_room_closes_what_was_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = SimDisk()
+    async with serving(disk=disk) as served:
+        directory, refusals = served.node.directory, asyncio.Semaphore(0)
+        opens = directory.open_log
+
+        async def open_first(name: str, settings: LogSettings) -> object:
+            if not name.endswith("-0"):
+                refusals.release()
+                raise TooManyFiles(f"errno {errno.EMFILE}")
+            return await opens(name, settings)
+
+        monkeypatch.setattr(directory, "open_log", open_first)
+        wanted = NewTopic(name="t", partitions=2)
+        creating = asyncio.ensure_future(served.node.controller.create(wanted))
+        for _ in range(2):  # The second time, the first partition is open and stays so.
+            await refusals.acquire()
+        creating.cancel()
+    assert not served.node.directory._logs, "all logs are closed, or let go"
+    async with serving(disk=disk) as served:
+        assert len(served.node.topics.named("t").partitions) == 2
+
+
 async def test_a_full_disk_at_the_stop_costs_nothing_but_a_longer_start() -> None:
     disk = SimDisk()
     async with serving(NO_MARKS, disk=disk) as served:
@@ -103,3 +156,19 @@ async def test_a_full_disk_at_the_stop_costs_nothing_but_a_longer_start() -> Non
     disk.capacity = 1 << 40
     async with serving(NO_MARKS, disk=disk) as served:
         assert served.node.topics.named("t").partition(0).high_watermark == 3
+
+
+async def test_retention_makes_room_on_a_full_disk() -> None:
+    async with serving(NO_MARKS) as served:
+        topic = await served.create("t", retention_bytes="0", remote_storage_enable="false")
+        await served.fill("t", 3)
+        log = topic.partition(0).log
+        served.disk.capacity = served.disk.used + (1 << 20)
+        with pytest.raises(DiskFull):
+            log.roll()
+        served.node._upkeep._expire(topic.partition(0))
+        await log.settle()
+        await log.settle()
+        assert (log.log_start, log.size_bytes) == (3, 0)
+        names = served.disk.listdir(log.path)
+        assert [name for name in names if name.endswith(".log")] == [f"{3:020d}.log"]

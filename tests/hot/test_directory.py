@@ -296,6 +296,23 @@ async def test_deleting_waits_for_the_job_under_way(tmp_path: Path) -> None:
     directory.close()
 
 
+async def test_a_log_that_is_not_open_is_deleted_without_a_look_at_its_files() -> None:
+    disk = SimDisk()
+    directory = directory_on(disk)
+    log = await filled(directory)
+    with pytest.raises(AlreadyOpen):
+        await directory.delete_closed("p-0")
+    log.close_now()
+    disk.unlink("/data/p-0/partition.checkpoint")
+    with patch.object(SimDisk, "open", side_effect=AssertionError):
+        await directory.delete_closed("p-0")
+        assert directory.names() == []
+        await directory.delete_closed("p-0")
+    assert directory.broken is None
+    await directory.swept()
+    assert disk.listdir("/data") == [".lock"]
+
+
 async def test_what_was_deleted_and_not_unlinked_goes_with_the_next_start() -> None:
     disk = SimDisk()
     directory = directory_on(disk)

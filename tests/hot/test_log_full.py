@@ -12,6 +12,7 @@ from tests.hot.test_log_files import FewFiles
 from tierlog.hot import Log, LogDirectory, sync
 from tierlog.hot.checkpoint import Checkpoint, load_checkpoint, store_checkpoint
 from tierlog.hot.errors import DiskFull, LogBroken, TooManyFiles
+from tierlog.hot.sync import ManualSyncs
 from tierlog.sim.disk import SimDisk
 from tierlog.sim.file import SimFile
 from tierlog.types import Offset
@@ -45,6 +46,42 @@ def test_a_trim_on_a_full_disk_waits_for_space() -> None:
     checkpoint = load_checkpoint(disk, "/data/p")
     assert checkpoint is not None
     assert checkpoint.log_start == 1
+
+
+def full_and_expired(disk: SimDisk) -> tuple[Log, ManualSyncs]:
+    """Two segments, the second active, on a disk that has its reserve left and nothing else."""
+    log, syncs = two_segments(disk)
+    log._directory._reserve_bytes = 1 << 20
+    disk.capacity = disk.used + (1 << 16)
+    with pytest.raises(DiskFull):
+        log.roll()
+    assert log.expired_end(now_ms=1 << 60, retention_ms=0) == 2
+    return log, syncs
+
+
+def test_what_expired_goes_on_a_full_disk_and_makes_room() -> None:
+    disk = SimDisk()
+    log, syncs = full_and_expired(disk)
+    log.trim_expired(Offset(2))
+    syncs.run_all()
+    syncs.run_all()
+    assert (log.log_start, log.log_end, log.size_bytes) == (2, 2, 0)
+    assert [name for name in disk.listdir(log.path) if name.endswith(".log")] == [f"{2:020d}.log"]
+
+
+def test_without_a_block_for_a_new_segment_the_sealed_ones_go_and_the_active_one_later() -> None:
+    disk = SimDisk()
+    log, syncs = full_and_expired(disk)
+    full = OSError(errno.ENOSPC, "no space")
+    with patch.object(SimDisk, "open", side_effect=full):
+        log.trim_expired(Offset(2))
+    assert log.log_start == 1
+    syncs.run_all()
+    assert not disk.exists(f"{FIRST}.log")
+    assert read_values(log) == {1: b"y"}
+    assert log.expired_end(now_ms=1 << 60, retention_ms=0) == 2
+    log.trim_expired(Offset(2))
+    assert log.log_start == 2
 
 
 def test_appends_are_durable_although_their_checkpoint_does_not_fit() -> None:

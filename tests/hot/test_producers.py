@@ -5,6 +5,7 @@ import pytest
 from tests.hot.support import batch
 from tierlog.hot.errors import ProducerFenced, SequenceOutOfOrder
 from tierlog.hot.producers import BATCHES_KEPT, ProducedBatch, Producers
+from tierlog.hot.snapshot import decode_snapshot, encode_snapshot
 from tierlog.records.header import BatchHeader, parse_header
 from tierlog.types import Offset, TimestampMs
 
@@ -132,3 +133,42 @@ def test_recovery_skips_batches_without_a_producer() -> None:
     assert len(producers) == 0
     producers.visit(header(3), now_ms=1)
     assert len(producers) == 1
+
+
+def test_beyond_the_limit_the_one_that_was_silent_longest_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tierlog.hot.producers.PRODUCERS_MAX", 3)
+    writer = Writer()
+    for number, now_ms in ((1, 300), (2, 200), (3, 100)):  # The clock goes backwards.
+        writer.send(header(0, producer=number), now_ms=now_ms)
+    writer.send(header(1, producer=1))
+    writer.send(header(0, producer=4))
+    assert [producer_id for producer_id, _ in writer.producers] == [1, 3, 4]
+    assert writer.send(header(0, producer=1)) is not None, "those who go on are still known"
+    assert writer.send(header(0, producer=3)) is not None
+
+
+def test_the_limit_holds_across_a_snapshot_and_so_does_the_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writer = Writer()
+    for producer, now_ms in ((5, 100), (9, 200), (1, 300)):
+        writer.send(header(0, producer=producer), now_ms=now_ms)
+    monkeypatch.setattr("tierlog.hot.producers.PRODUCERS_MAX", 2)
+    restored = decode_snapshot(encode_snapshot(writer.producers))
+    assert restored is not None
+    assert [producer_id for producer_id, _ in restored] == [1, 9]
+    restored.note(header(0, producer=7), Offset(9), TimestampMs(0), now_ms=400)
+    assert [producer_id for producer_id, _ in restored] == [1, 7]
+
+
+def test_a_copy_stays_as_it_is() -> None:
+    writer = Writer()
+    writer.send(header(0))
+    copied = writer.producers.copy()
+    before = encode_snapshot(copied)
+    writer.send(header(1))
+    writer.send(header(0, producer=8))
+    writer.producers.expire(1 << 40)
+    assert encode_snapshot(copied) == before

@@ -53,7 +53,7 @@ def one_producer() -> Producers:
         ProducedBatch(3, 4, Offset(100), Offset(101), TimestampMs(1_699_999_999_999)),
         ProducedBatch(5, 9, Offset(105), Offset(109), TimestampMs(1_700_000_000_000)),
     ]
-    producer = Producer(ProducerEpoch(2), batches, last_seen_ms=1_700_000_000_976)
+    producer = Producer(ProducerEpoch(2), tuple(batches), last_seen_ms=1_700_000_000_976)
     producers.restore(ProducerId(1000), producer)
     return producers
 
@@ -79,7 +79,7 @@ def test_a_snapshot_that_kafka_wrote_is_read_with_the_last_batch_of_each_produce
 def test_a_batch_across_the_wraparound_keeps_its_first_sequence() -> None:
     producers = Producers()
     last = ProducedBatch(SEQUENCE_MAX - 1, 1, Offset(10), Offset(13), TimestampMs(0))
-    producers.restore(ProducerId(1), Producer(ProducerEpoch(0), [last], last_seen_ms=0))
+    producers.restore(ProducerId(1), Producer(ProducerEpoch(0), (last,), last_seen_ms=0))
     assert described(decode_snapshot(encode_snapshot(producers))) == described(producers)
 
 
@@ -114,7 +114,7 @@ def states(draw: st.DrawFn) -> Producers:
             offset, sequence = offset + count, (last + 1) & SEQUENCE_MAX
         epoch = ProducerEpoch(draw(st.integers(0, 2**15 - 1)))
         seen = draw(st.integers(0, 2**50))
-        producers.restore(ProducerId(number), Producer(epoch, batches, last_seen_ms=seen))
+        producers.restore(ProducerId(number), Producer(epoch, tuple(batches), last_seen_ms=seen))
     return producers
 
 

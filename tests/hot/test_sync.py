@@ -1,7 +1,7 @@
 """The sync scheduler on a loop: when jobs run, who is told what."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,9 +10,11 @@ import pytest
 from tests.hot.support import SMALL, append, append_values, batch, env_on, open_log, read_values
 from tierlog.env import LocalTasks, SystemClock, SystemRng, local_env
 from tierlog.env.env import Env
-from tierlog.hot import Log, LogDirectory, LogSettings
+from tierlog.hot import Log, LogDirectory, LogSettings, smallfile
 from tierlog.hot.checkpoint import load_checkpoint
 from tierlog.hot.errors import LogBroken, LogClosed
+from tierlog.hot.producers import Known
+from tierlog.hot.snapshot import decode_snapshot, encode_snapshot
 from tierlog.hot.sync import Job, JobUnfinished, SyncScheduler
 from tierlog.sim.disk import SimDisk
 from tierlog.types import Offset
@@ -344,6 +346,32 @@ async def test_waiters_and_close_fail_when_the_threads_are_gone(tasks: HeldTasks
         with pytest.raises(LogBroken):
             await asyncio.wait_for(waiter, 10)
         await asyncio.wait_for(log.close(), 10)
+
+
+async def test_producers_are_encoded_by_the_job_and_as_they_were_when_it_began(
+    tasks: HeldTasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, encoded = SimDisk(), []
+
+    def noting(producers: Iterable[Known]) -> bytes:
+        encoded.append(sorted(one for one, _ in producers))
+        return encode_snapshot(producers)
+
+    for module in ("job", "log", "syncing"):
+        monkeypatch.setattr(f"tierlog.hot.{module}.encode_snapshot", noting, raising=False)
+    log = log_with(tasks, disk)
+    now_ms = SystemClock().now_ms()
+    append(log, batch(b"x", producer_id=1, producer_epoch=0, base_sequence=0), now_ms=now_ms)
+    log.roll()
+    await turns()
+    append(log, batch(b"y", producer_id=2, producer_epoch=0, base_sequence=0), now_ms=now_ms)
+    assert encoded == [], "nothing of the kind happens on the loop"
+    tasks.let_go()
+    await turns()
+    assert encoded == [[1]]
+    stored = decode_snapshot(smallfile.read_all(disk, f"/data/p/{1:020d}.snapshot"))
+    assert stored is not None
+    assert [one for one, _ in stored] == [1]
 
 
 async def test_settling_waits_for_trims_too(tasks: HeldTasks) -> None:

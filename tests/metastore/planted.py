@@ -68,6 +68,7 @@ def journal_emptied_before_the_snapshot() -> Iterator[None]:
         data = codec.encode_snapshot(journal._store_id, journal.revision, entries)
         journal._start_journal(journal.revision)
         journal._replace(SNAPSHOT, data).close()
+        journal._sync_names()
 
     with patch.object(Journal, "compact", reversed_order):
         yield

@@ -1,7 +1,9 @@
 """The files of the local metastore: cut, refused, full, broken, compacted."""
 
 import asyncio
+import errno
 import logging
+from random import Random
 from struct import pack
 
 import pytest
@@ -210,6 +212,35 @@ async def test_a_failed_fsync_of_a_compaction_breaks_the_store_too(disk: SimDisk
     with pytest.raises(MetaStoreBroken):
         await put(store, "/b", b"2")
     assert await values(await reopen_killed(disk)) == {"/a": bytes(500)}
+
+
+@pytest.mark.parametrize("free", [0, 1])
+async def test_a_compaction_without_a_free_file_for_its_directory_breaks_nothing(
+    disk: SimDisk, free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the snapshot with none free, of the journal with one."""
+    store = await open_on(disk, journal_bytes_min=100)
+    sync_dir = SimDisk.sync_dir
+
+    def crowded(self: SimDisk, path: str) -> None:
+        nonlocal free
+        free -= 1
+        if free < 0:
+            raise OSError(errno.EMFILE, "too many open files")
+        sync_dir(self, path)
+
+    monkeypatch.setattr(SimDisk, "sync_dir", crowded)
+    await put(store, "/a", bytes(500))  # Durable in the journal: the compaction comes behind it.
+    for _ in range(2):
+        with pytest.raises(MetaStoreUnavailable, match="too many open files"):
+            await put(store, "/b", b"2")
+    assert await values(store) == {"/a": bytes(500)}
+    free = 1000
+    await put(store, "/b", b"2")
+    for seed in range(20):
+        copy = disk.snapshot()
+        copy.power_cut(Random(seed))
+        assert await values(await open_on(copy)) == {"/a": bytes(500), "/b": b"2"}
 
 
 async def test_what_waits_behind_a_failed_fsync_is_told(disk: SimDisk) -> None:

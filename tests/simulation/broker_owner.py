@@ -1,7 +1,7 @@
 """The client that makes and deletes topics, and the last reading of a place."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.simulation.broker_clients import DELIVERY_S, Ledger, WatchedClient, send
 from tierlog.client import (
@@ -36,6 +36,8 @@ class Owner:
     number: int = 0
     in_doubt: bool = False
     lives: int = 0
+    places: list[Place] = field(default_factory=list)
+    """Of the topic's present life: an owner that is killed never reads them."""
 
     @property
     def topic(self) -> str:
@@ -44,6 +46,7 @@ class Owner:
     async def run(self, env: Env) -> None:
         self.in_doubt = self.in_doubt or self.lives > 0
         self.lives += 1
+        self._abandon_unread()
         settings = ProducerSettings(delivery_timeout_s=DELIVERY_S)
         async with WatchedClient(self.ledger, env) as client, Producer(client, settings) as it:
             while self.left:
@@ -55,13 +58,15 @@ class Owner:
 
     async def _pass(self, env: Env, client: Client, producer: Producer) -> None:
         """One life of the topic."""
-        places: list[Place] = []
+        self.places = []
         try:
             made = await client.create_topics(
                 self.topic, partitions=PARTITIONS, configs={"segment.bytes": "2048"}
             )
             topic_id = made[self.topic].topic_id.hex()
-            places = [Place(self.topic, topic_id, index) for index in range(PARTITIONS)]
+            self.places = places = [
+                Place(self.topic, topic_id, index) for index in range(PARTITIONS)
+            ]
             await self._fill(env, producer, places)
             if not await self._is(client, topic_id):
                 self.ledger.history.abandoned |= set(places)
@@ -74,12 +79,12 @@ class Owner:
         except ClientError:
             # Whoever cannot say what became of a request leaves the name to others, or wonders.
             self.in_doubt = True
-            self._abandon_unread(places)
+            self._abandon_unread()
             await self._try_to_delete(client)
 
-    def _abandon_unread(self, places: list[Place]) -> None:
+    def _abandon_unread(self) -> None:
         history = self.ledger.history
-        history.abandoned |= {place for place in places if place not in history.finals}
+        history.abandoned |= {place for place in self.places if place not in history.finals}
 
     async def _try_to_delete(self, client: Client) -> None:
         try:

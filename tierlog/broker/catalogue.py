@@ -2,7 +2,8 @@
 
 One follower of the metastore: at the start it reads everything and takes a new leader epoch for
 every partition that it leads; then it applies one transaction after the other. Whoever changed
-something waits with `applied` until this node acts on it.
+something waits with `applied` until this node acts on it. Partitions for which there is no room now
+come later, and hold up nobody else: what is deleted meanwhile may be the room.
 
 Only a topic that stands as deleted in the metastore loses its logs. A directory nobody knows is
 left alone and named in the log: a lost metastore must not take the data along.
@@ -12,20 +13,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from tierlog.broker import state
+from tierlog.broker.deletions import Deletions
 from tierlog.broker.partition import Partition, log_settings
-from tierlog.broker.state import DeletedState, PartitionState, TopicState
+from tierlog.broker.state import PartitionState, TopicState
 from tierlog.broker.topics import Topic, Topics
 from tierlog.config import topic_config
 from tierlog.hot.errors import DiskFull, LogError, TooManyFiles
-from tierlog.metastore import Compare, Delete, MetaStoreError, Put
+from tierlog.metastore import Compare, Put
 from tierlog.types import LeaderEpoch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from tierlog.config import NodeSettings
     from tierlog.hot import Log, LogDirectory, LogSettings
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
+Wanted = tuple[bytes, int, PartitionState]
+"""A partition that is to be opened: topic id, index and what is known of it."""
 
 OPENING_MAX = 8
 """Logs opened side by side: enough to keep a disk busy with their fsyncs."""
@@ -42,7 +44,7 @@ OPENING_GROUP = 256
 """Openings begun in one turn of the loop: ten thousand at once would be felt by everybody."""
 
 RETRY_S = 1.0
-"""Between two tries of what a full disk, or too many open files, does not allow now."""
+"""Between two tries of an opening that a full disk, or too many open files, does not allow now."""
 
 CLAIM_MAX = 1000
 """Partitions claimed in one transaction."""
@@ -56,16 +58,22 @@ class Catalogue:
         self._coming: dict[bytes, Topic] = {}
         """Topics whose first partitions are being opened. Nobody finds them yet: a topic without
         partitions is not one, and clients that were told of it would divide by zero."""
+        self._opened: dict[tuple[bytes, int], Log] = {}
+        """Logs that are open and not shown yet: the others of their topic are missing."""
+        self._late: dict[bytes, str] = {}
+        """Topics, by id, that miss partitions for want of room; with their names."""
+        self._late_tasks: set[asyncio.Task[None]] = set()
         self.partition_count = 0
         """Over all topics: counted here, since whoever wants one more asks."""
         self._metastore = metastore
         self._directory = directory
         self._settings = settings
         self._revision = 0
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._opening = asyncio.Semaphore(OPENING_MAX)
+        self._deletions = Deletions(metastore, directory, on_fault=self._break)
         self._fault: BaseException | None = None
-        self._is_patient = False
+        self._follower: asyncio.Task[None] | None = None
 
     # Starting
 
@@ -76,11 +84,11 @@ class Catalogue:
         partitions, _ = await self._metastore.list(state.PARTITIONS)
         for entry in topics:
             self._add_topic(entry.key, TopicState.from_bytes(entry.value))
-        await self._open_partitions(
-            [(entry.key, PartitionState.from_bytes(entry.value)) for entry in partitions]
-        )
+        found = [(entry.key, PartitionState.from_bytes(entry.value)) for entry in partitions]
+        # Without room a start is better off failing: somebody looks.
+        await self._bring(self._wanted(found))
         self._revision = revision
-        await self._finish_deletions()
+        await self._deletions.finish_earlier()
         self._name_strays()
 
     async def _claim_epochs(self) -> None:
@@ -104,25 +112,6 @@ class Catalogue:
             leader_epoch=known.leader_epoch + 1,
         ).to_bytes()
 
-    async def _finish_deletions(self) -> None:
-        """A crash may have come between the deletion of a topic and that of its logs."""
-        deleted, _ = await self._metastore.list(state.DELETED)
-        for entry in deleted:
-            known = DeletedState.from_bytes(entry.value)
-            topic_id = bytes.fromhex(entry.key.removeprefix(state.DELETED))
-            present = set(self._directory.names())
-            for index in range(known.partitions):
-                if (name := state.log_name(topic_id, index)) in present:
-                    log = await self._directory.open_log(name, self._default_log_settings())
-                    await self._directory.delete_log(log)
-            await self._metastore.txn([], [Delete(entry.key)])
-
-    def _default_log_settings(self) -> LogSettings:
-        return log_settings(
-            topic_config({}, self._settings),
-            producer_expiration_ms=self._settings.producer_id_expiration_ms,
-        )
-
     def _name_strays(self) -> None:
         known = {
             state.log_name(topic.id, partition.index)
@@ -142,66 +131,80 @@ class Catalogue:
 
     async def follow(self) -> None:
         """Apply what changes, for ever."""
-        self._is_patient = True
+        self._follower = asyncio.current_task()
         try:
             async for events in self._metastore.watch("/", after=self._revision):
                 await self._apply(events)
                 self._revision = events[-1].revision
                 self._wake()
         except BaseException as fault:
-            self._fault = fault
+            aside, self._fault = self._fault, self._fault or fault
             self._wake()
+            if aside is not None:
+                raise aside from None
             raise
 
-    async def applied(self, revision: int) -> None:
-        """Returns once this node acts on everything up to `revision`."""
+    def _break(self, fault: BaseException) -> None:
+        """Something that `follow` left to others failed: it ends with that."""
+        self._fault = self._fault or fault
+        self._wake()
+        if self._follower is not None:
+            self._follower.cancel()
+
+    async def applied(self, revision: int, *, name: str | None = None) -> None:
+        """Returns once this node acts on everything up to `revision`, and the topic is whole."""
+        await self._until(lambda: self._revision >= revision and name not in self._late.values())
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
         if self._fault is not None:
             raise self._fault
-        if revision > self._revision:
+        if not is_so():
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((revision, future))
+            self._waiting.append((is_so, future))
             await future
 
     def _wake(self) -> None:
-        still: list[tuple[int, asyncio.Future[None]]] = []
-        for revision, future in self._waiting:
+        still: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        for is_so, future in self._waiting:
             if future.done():
                 continue
             if self._fault is not None:
                 future.set_exception(self._fault)
-            elif revision <= self._revision:
+            elif is_so():
                 future.set_result(None)
             else:
-                still.append((revision, future))
+                still.append((is_so, future))
         self._waiting = still
 
     async def _apply(self, events: list[Event]) -> None:
         """One transaction. Topics come before their partitions, removals last."""
         partitions: list[tuple[str, PartitionState]] = []
-        removed: list[Topic] = []
+        removed: list[bytes] = []
         for event in events:
             if event.key.startswith(state.TOPICS):
                 if event.value is None:
-                    topic_id = bytes.fromhex(event.key.removeprefix(state.TOPICS))
-                    if (topic := self.topics.by_id.get(topic_id)) is not None:
-                        removed.append(topic)
+                    removed.append(bytes.fromhex(event.key.removeprefix(state.TOPICS)))
                 else:
                     self._put_topic(event.key, TopicState.from_bytes(event.value))
             elif event.key.startswith(state.PARTITIONS) and event.value is not None:
                 partitions.append((event.key, PartitionState.from_bytes(event.value)))
-        await self._open_partitions(partitions)
-        for topic in removed:
-            await self._remove(topic)
+        touched = {*removed, *(state.parse_partition_key(key)[0] for key, _ in partitions)}
+        await self._until(lambda: self._late.keys().isdisjoint(touched))
+        await self._bring_now_or_later(self._wanted(partitions))
+        for topic_id in removed:
+            if (topic := self.topics.by_id.get(topic_id)) is not None:
+                self._remove(topic)
 
     def _put_topic(self, key: str, value: TopicState) -> None:
-        topic = self.topics.by_id.get(bytes.fromhex(key.removeprefix(state.TOPICS)))
+        topic = self._known(bytes.fromhex(key.removeprefix(state.TOPICS)))
         if topic is None:
             self._add_topic(key, value)
             return
         config = topic_config(value.configs, self._settings)
         self.topics.configure(topic, value.configs, config)
-        for partition in topic.partitions:
-            partition.log.apply(self._log_settings(topic))
+        hidden = [log for (topic_id, _), log in self._opened.items() if topic_id == topic.id]
+        for log in [*(partition.log for partition in topic.partitions), *hidden]:
+            log.apply(self._log_settings(topic))
 
     def _add_topic(self, key: str, value: TopicState) -> None:
         topic_id = bytes.fromhex(key.removeprefix(state.TOPICS))
@@ -214,24 +217,75 @@ class Catalogue:
             topic.config, producer_expiration_ms=self._settings.producer_id_expiration_ms
         )
 
-    async def _open_partitions(self, found: list[tuple[str, PartitionState]]) -> None:
-        """Open side by side, show in order of the index, and new topics when they are whole."""
+    # Opening
+
+    def _wanted(self, found: list[tuple[str, PartitionState]]) -> list[Wanted]:
+        """Those that are new, in order of the index."""
         wanted = [(*state.parse_partition_key(key), value) for key, value in found]
         wanted.sort(key=lambda one: one[:2])
-        wanted = [one for one in wanted if self._is_new(one[0], one[1])]
-        logs: list[Log] = []
+        return [one for one in wanted if self._is_new(one[0], one[1])]
+
+    async def _bring_now_or_later(self, wanted: list[Wanted]) -> None:
+        """A node that stopped here for want of room or files could not be started either. Those
+        who wait for just this change hear that it is late."""
+        try:
+            await self._bring(wanted)
+        except (DiskFull, TooManyFiles) as error:
+            self._say_late(error)
+            for topic_id, _, _ in wanted:
+                if (topic := self._known(topic_id)) is not None:
+                    self._late[topic_id] = topic.name
+            task = self._directory.env.tasks.spawn(self._bring_later(wanted), name="late topic")
+            self._late_tasks.add(task)
+            task.add_done_callback(self._late_ended)
+
+    async def _bring_later(self, wanted: list[Wanted]) -> None:
+        while True:
+            await asyncio.sleep(RETRY_S)
+            try:
+                return await self._bring(wanted)
+            except (DiskFull, TooManyFiles) as error:
+                self._say_late(error)
+
+    @staticmethod
+    def _say_late(error: LogError) -> None:
+        logger.error("a change to a topic waits: %s", error)
+
+    def _late_ended(self, task: asyncio.Task[None]) -> None:
+        self._late_tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._break(fault)
+
+    async def _bring(self, wanted: list[Wanted]) -> None:
+        """Open side by side, show in order of the index, and new topics when they are whole."""
         for first in range(0, len(wanted), OPENING_GROUP):
-            some = wanted[first : first + OPENING_GROUP]
-            logs += await asyncio.gather(*(self._open(one[0], one[1]) for one in some))
-        for (topic_id, index, value), log in zip(wanted, logs, strict=True):
+            await self._open_some(wanted[first : first + OPENING_GROUP])
+        for topic_id, index, value in wanted:
             topic = self._known(topic_id)
             assert topic is not None, "only what is new was opened"
-            epoch = LeaderEpoch(value.leader_epoch)
+            epoch, log = LeaderEpoch(value.leader_epoch), self._opened.pop((topic_id, index))
             topic.partitions.append(Partition(topic, index, log, leader_epoch=epoch))
+            self._late.pop(topic_id, None)
         self.partition_count += len(wanted)
-        for topic in self._coming.values():
-            self.topics.add(topic)
-        self._coming.clear()
+        for topic_id in [one for one in self._coming if one not in self._late]:
+            self.topics.add(self._coming.pop(topic_id))
+        self._wake()
+
+    async def _open_some(self, some: list[Wanted]) -> None:
+        """What fails may be tried again: those that are open stay so."""
+        missing = [one[:2] for one in some if one[:2] not in self._opened]
+        opened = await asyncio.gather(
+            *(self._open(topic_id, index) for topic_id, index in missing), return_exceptions=True
+        )
+        faults: list[BaseException] = []
+        for place, log in zip(missing, opened, strict=True):
+            if isinstance(log, BaseException):
+                faults.append(log)
+            else:
+                self._opened[place] = log
+        # What waiting does not help with goes first.
+        for fault in sorted(faults, key=lambda one: isinstance(one, DiskFull | TooManyFiles)):
+            raise fault
 
     def _known(self, topic_id: bytes) -> Topic | None:
         return self.topics.by_id.get(topic_id) or self._coming.get(topic_id)
@@ -245,46 +299,36 @@ class Catalogue:
             topic = self._known(topic_id)
             assert topic is not None, "only what is new is opened"
             name, settings = state.log_name(topic_id, index), self._log_settings(topic)
-            return await self._surely(lambda: self._directory.open_log(name, settings))
+            return await self._directory.open_log(name, settings)
 
-    async def _remove(self, topic: Topic) -> None:
+    def _remove(self, topic: Topic) -> None:
         """From now on nobody finds it; its files go, then the note that they must."""
         self.topics.remove(topic)
         self.partition_count -= len(topic.partitions)
-        for partition in topic.partitions:
-            await self._surely(partial(self._directory.delete_log, partition.log))
-        try:
-            await self._metastore.txn([], [Delete(state.deleted_key(topic.id))])
-        except MetaStoreError as error:
-            logger.warning("the note that %s is deleted stays for now: %s", topic.name, error)
+        self._deletions.begin(topic)
 
-    async def _surely(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do what the metastore has decided already, as often as it takes.
-
-        A node that stopped here for want of room or files could not be started either. Those who
-        wait for the change hear that it is late. At the start it is better to fail and say so.
-        """
-        while True:
-            try:
-                return await work()
-            except (DiskFull, TooManyFiles) as error:
-                if not self._is_patient:
-                    raise
-                logger.error("a change to a topic waits: %s", error)  # noqa: TRY400  it is told
-            await asyncio.sleep(RETRY_S)
+    async def deleted(self) -> None:
+        """Returns once the logs of all deleted topics are gone."""
+        await self._deletions.done()
 
     # Ending
 
     async def close(self) -> None:
         """Close every log cleanly, side by side: each that was written to costs a few syncs."""
-        partitions = [one for topic in self.topics for one in topic.partitions]
-        for first in range(0, len(partitions), OPENING_GROUP):
-            some = partitions[first : first + OPENING_GROUP]
-            await asyncio.gather(*(self._close(one) for one in some))
+        late, self._late_tasks = self._late_tasks, set()
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        await self._deletions.close()
+        logs = [one.log for topic in self.topics for one in topic.partitions]
+        logs += self._opened.values()
+        for first in range(0, len(logs), OPENING_GROUP):
+            await asyncio.gather(*map(self._close, logs[first : first + OPENING_GROUP]))
 
-    async def _close(self, partition: Partition) -> None:
+    @staticmethod
+    async def _close(log: Log) -> None:
         try:
-            await partition.log.close()
+            await log.close()
         except LogError as error:
             # The next start reads its tail again; the others need not pay for that.
-            logger.warning("%s-%d: %s", partition.topic.name, partition.index, error)
+            logger.warning("%s: %s", log.path, error)

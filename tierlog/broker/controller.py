@@ -108,7 +108,7 @@ class Controller:
                 ],
             )
             # Also for the one who comes second: who hears that the topic exists may use it.
-            await self._catalogue.applied(result.revision)
+            await self._catalogue.applied(result.revision, name=wanted.name)
         if not result.succeeded:
             raise TopicExists(wanted.name)
         return made
@@ -195,7 +195,7 @@ class Controller:
             if known is None:
                 return  # Somebody else was quicker; what was asked for has happened.
             # Partitions that were added a moment ago must be seen here, or they would stay behind.
-            await self._catalogue.applied(known.revision)
+            await self._catalogue.applied(known.revision, name=topic.name)
             gone = DeletedState(name=topic.name, partitions=len(topic.partitions))
             result = await self._metastore.txn(
                 [Compare(key, known.revision)],
@@ -257,7 +257,7 @@ class Controller:
                 [Compare(known.key, known.revision), Compare(new[0].key, 0)],
                 [Put(known.key, known.value), *new],
             )
-            await self._catalogue.applied(result.revision)
+            await self._catalogue.applied(result.revision, name=topic.name)
         return result.succeeded
 
     async def alter(

@@ -1,7 +1,8 @@
 """What must happen without anybody asking: rolls, retention, a look at the disk.
 
 A few hundred partitions at a time, then the loop has its turn: ten thousand of them must not be
-felt by anybody who waits for an answer.
+felt by anybody who waits for an answer. Retention goes on when the disk is full: it is what makes
+room.
 """
 
 from __future__ import annotations
@@ -95,6 +96,4 @@ class Upkeep:
                 log.log_start,
                 start,
             )
-            if start == log.log_end:
-                log.roll()  # A trim removes sealed segments only.
-            log.trim(start)
+            log.trim_expired(start)

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os.path import normpath
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tierlog.env import Disk, Env
 from tierlog.hot import names
@@ -29,6 +29,8 @@ from tierlog.hot.sync import Syncable, Syncs, SyncScheduler
 from tierlog.types import Offset
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LOCK = ".lock"
 RESERVE_BYTES = 64 << 20
@@ -136,13 +138,9 @@ class LogDirectory:
     async def _open_in_thread(self, path: str, settings: LogSettings, start: Offset) -> Opened:
         now_ms = self.env.clock.now_ms()
         async with self._openings:
-            work = self.env.tasks.in_thread(self._open, path, settings, start, now_ms)
-            try:
-                return await asyncio.shield(work)
-            except asyncio.CancelledError:
-                # A thread cannot be called back: nobody else may come before it has ended.
-                await asyncio.wait([work])
-                raise
+            return await _to_its_end(
+                self.env.tasks.in_thread(self._open, path, settings, start, now_ms)
+            )
 
     def _open(self, path: str, settings: LogSettings, start: Offset, now_ms: int) -> Opened:
         """Blocks, and may run in several threads at once, for different paths."""
@@ -215,23 +213,47 @@ class LogDirectory:
         """Remove the log and its files. Durable when it returns; the space comes back later.
 
         The log refuses everything from now on; its sync job under way is waited for. Bytes that
-        readers were given stay valid. After `DiskFull` or `TooManyFiles`, ask again.
+        readers were given stay valid. After `DiskFull` or `TooManyFiles`, or when it was cancelled,
+        ask again.
         """
         self._sweep_leftovers()
         with self._reserved(log.path):
             await log.abandon()
             if self.broken is not None:
                 raise self.broken
-            grave = names.deleted_name(log.path, self.env.rng.randbytes(8))
-            try:
-                if not log.is_deleted:
-                    await self.env.tasks.in_thread(self.disk.rename, log.path, grave)
-                    log.is_deleted = True
-                    self._leftovers.append(grave)
-                await self._names.request()
-            except OSError as fault:
-                raise self._write_fault(fault) from fault
+            if not log.is_deleted:
+                await self._rename_to_grave(log.path)
+                log.is_deleted = True
+            await self._make_graves_durable()
         self._sweep_leftovers()
+
+    async def delete_closed(self, name: str) -> None:
+        """The same for a log that is not open: nothing is read. Gone already is fine."""
+        assert names.is_partition(name), name
+        path = f"{self.path}/{name}"
+        self._refuse_second(path)
+        if self.broken is not None:
+            raise self.broken
+        with self._reserved(path):
+            await self._rename_to_grave(path)
+            await self._make_graves_durable()
+        self._sweep_leftovers()
+
+    async def _rename_to_grave(self, path: str) -> None:
+        grave = names.deleted_name(path, self.env.rng.randbytes(8))
+        try:
+            await _to_its_end(self.env.tasks.in_thread(self.disk.rename, path, grave))
+        except FileNotFoundError:
+            return
+        except OSError as fault:
+            raise self._write_fault(fault) from fault
+        self._leftovers.append(grave)
+
+    async def _make_graves_durable(self) -> None:
+        try:
+            await self._names.request()
+        except OSError as fault:
+            raise self._write_fault(fault) from fault
 
     def _sweep_leftovers(self) -> None:
         """Unlink in the background what was deleted, in this life or an earlier one."""
@@ -274,3 +296,12 @@ class LogDirectory:
             task.cancel()
         self.pool.close()
         self._lock.release()
+
+
+async def _to_its_end(work: "asyncio.Future[T]") -> T:
+    """What a thread does. It cannot be called back: nobody else may come before it has ended."""
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise

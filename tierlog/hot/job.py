@@ -27,9 +27,11 @@ from tierlog.hot.endmark import store_end
 from tierlog.hot.errors import LogError
 from tierlog.hot.files import refused_file
 from tierlog.hot.indexes import write_indexes
+from tierlog.hot.producers import Known
 from tierlog.hot.replay import snapshot_offsets
 from tierlog.hot.salvage import remove_segment
 from tierlog.hot.segment import Segment
+from tierlog.hot.snapshot import encode_snapshot
 from tierlog.hot.store import refused
 from tierlog.hot.sync import JobUnfinished
 from tierlog.types import Offset, Position
@@ -40,7 +42,7 @@ class Pending:
     """What the next job of a log has to take along, gathered on the loop."""
 
     sealed: list[tuple[Segment, File, tuple[bytes, bytes]]] = field(default_factory=list)
-    snapshots: list[tuple[Offset, bytes]] = field(default_factory=list)
+    snapshots: list[tuple[Offset, tuple[Known, ...]]] = field(default_factory=list)
     removals: list[Offset] = field(default_factory=list)
     settlers: list[asyncio.Future[None]] = field(default_factory=list)
     names_changed: bool = False
@@ -80,7 +82,8 @@ class SyncJob:
     sizes: tuple[tuple[File, Position], ...]
     """Files that take no more appends give back the blocks reserved beyond their end."""
     indexes: tuple[tuple[Offset, tuple[bytes, bytes]], ...]
-    snapshots: tuple[tuple[Offset, bytes], ...]
+    snapshots: tuple[tuple[Offset, tuple[Known, ...]], ...]
+    """Encoded here: a partition may know thousands of producers."""
     names_changed: bool
     checkpoint: Checkpoint | None
     removals: tuple[Offset, ...]
@@ -99,9 +102,9 @@ class SyncJob:
     def _write_beside(self) -> None:
         for base_offset, content in self.indexes:
             write_indexes(self.disk, self.directory, base_offset, content)
-        for offset, data in self.snapshots:
+        for offset, producers in self.snapshots:
             path = names.segment_path(self.directory, offset, names.SNAPSHOT)
-            smallfile.write_all(self.disk, path, data)
+            smallfile.write_all(self.disk, path, encode_snapshot(producers))
 
     def _sync_names(self) -> None:
         if not (self.names_changed or self.indexes or self.snapshots):

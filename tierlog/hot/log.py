@@ -16,12 +16,11 @@ What always holds, all ends exclusive:
 from typing import TYPE_CHECKING, NamedTuple
 
 from tierlog.hot.closing import ClosingLog
-from tierlog.hot.errors import LogError, OffsetOutOfRange
+from tierlog.hot.errors import DiskFull, LogError, OffsetOutOfRange, TooManyFiles
 from tierlog.hot.opening import Opened
 from tierlog.hot.producers import ProducedBatch
 from tierlog.hot.segment import Segment, empty_numbers
 from tierlog.hot.settings import LogSettings
-from tierlog.hot.snapshot import encode_snapshot
 from tierlog.records.batch import patch_log_append_time, patch_offset
 from tierlog.records.header import BatchHeader
 from tierlog.types import NO_TIMESTAMP, Bytes, LeaderEpoch, Offset, TimestampMs, WritableBytes
@@ -124,13 +123,18 @@ class Log(ClosingLog):
         first_ms = self._active.first_append_ms
         return first_ms >= 0 and now_ms - first_ms >= self.settings.segment_ms
 
-    def roll(self) -> None:
-        """Seal the active segment and go on in a new one. A no-op while it is empty."""
+    def roll(self, *, to_free: bool = False) -> None:
+        """Seal the active segment and go on in a new one. A no-op while it is empty.
+
+        On a full disk it is refused, unless the old one is about to go (`to_free`): the reserve is
+        there for the small files that this takes.
+        """
         self._require_open()
         old = self._active
         if old.size == 0:
             return
-        self._directory.claim(0)
+        if not to_free:
+            self._directory.claim(0)
         pool = self._pool
         new = Segment(
             self.path,
@@ -151,9 +155,22 @@ class Log(ClosingLog):
         self._active = new
         self.segments.add(new, trusted_from=0)
         self._pending.sealed.append((old, old_file, old.seal()))
-        self._pending.snapshots.append((self.log_end, encode_snapshot(self.producers)))
+        self._pending.snapshots.append((self.log_end, self.producers.copy()))
         self._pending.names_changed = True
         self._request_sync()
+
+    def trim_expired(self, end: Offset) -> None:
+        """Let go what `expired_end` found, the active segment included.
+
+        Where not even an empty segment can take its place, for want of a block or a file, the
+        sealed ones go alone: the active one is found expired again.
+        """
+        if end == self.log_end:
+            try:
+                self.roll(to_free=True)
+            except (DiskFull, TooManyFiles):
+                end = max(self.log_start, self._active.base_offset)
+        self.trim(end)
 
     # Reading
 

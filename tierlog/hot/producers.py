@@ -2,15 +2,16 @@
 
 The last five batches of each: a batch that comes again is answered with the offset it got the first
 time, a gap in the sequence is refused, an older producer epoch is fenced. Five, because that is how
-many requests a client may have in flight. Memory is bounded by expiry: producers that were silent
-for `producer.id.expiration.ms` are forgotten. Silence is told by the broker's clock, not by record
-timestamps as in Kafka: a backfill of old records must not lose its idempotence half way.
+many requests a client may have in flight. Producers that were silent for
+`producer.id.expiration.ms` are forgotten. Silence is told by the broker's clock, not by record
+timestamps as in Kafka: a backfill of old records must not lose its idempotence half way. Beyond
+`PRODUCERS_MAX` the one that was silent longest is forgotten at once: ids are free, memory is not.
 
 Rebuilt after a crash from the newest snapshot (`snapshot.py`) and the batches behind it.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tierlog.hot.errors import ProducerFenced, SequenceOutOfOrder
@@ -18,6 +19,11 @@ from tierlog.records.header import SEQUENCE_MAX, BatchHeader
 from tierlog.types import Offset, ProducerEpoch, ProducerId, TimestampMs
 
 BATCHES_KEPT = 5
+
+PRODUCERS_MAX = 10_000
+"""Remembered by one partition, some 10 MB. Whoever is forgotten had 10,000 others write here since
+its last batch. A client repeats a batch for two minutes at most by default: to be harmed, it would
+need more than 80 new producers a second in its partition."""
 
 
 class ProducedBatch(NamedTuple):
@@ -28,37 +34,39 @@ class ProducedBatch(NamedTuple):
     timestamp: TimestampMs
 
 
-class Producer:
-    __slots__ = ("batches", "last_seen_ms", "producer_epoch")
+class Producer(NamedTuple):
+    """Never changed, only replaced: a copy of the table is a copy of the state."""
 
-    def __init__(
-        self,
-        producer_epoch: ProducerEpoch,
-        batches: Iterable[ProducedBatch] = (),
-        *,
-        last_seen_ms: int,
-    ) -> None:
-        self.producer_epoch = producer_epoch
-        self.last_seen_ms = last_seen_ms
-        self.batches: deque[ProducedBatch] = deque(batches, maxlen=BATCHES_KEPT)
+    producer_epoch: ProducerEpoch
+    batches: tuple[ProducedBatch, ...]
+    """Oldest first, at least one."""
+    last_seen_ms: int
 
     @property
     def last(self) -> ProducedBatch:
         return self.batches[-1]
 
 
+Known = tuple[ProducerId, Producer]
+
+
 class Producers:
     __slots__ = ("_producers",)
 
     def __init__(self) -> None:
-        self._producers: dict[ProducerId, Producer] = {}
+        self._producers: OrderedDict[ProducerId, Producer] = OrderedDict()
+        """In the order in which they wrote last: the clock may jump."""
 
     def __len__(self) -> int:
         return len(self._producers)
 
-    def __iter__(self) -> Iterator[tuple[ProducerId, Producer]]:
-        """In order of producer id, so that snapshots of equal states are equal bytes."""
+    def __iter__(self) -> Iterator[Known]:
+        """In order of producer id."""
         return iter(sorted(self._producers.items()))
+
+    def copy(self) -> tuple[Known, ...]:
+        """What is known now, in no order: cheap enough for the loop, to be encoded in a thread."""
+        return tuple(self._producers.items())
 
     def check(self, header: BatchHeader) -> ProducedBatch | None:
         """None if the batch is the producer's next; the first copy if it has come before.
@@ -105,12 +113,20 @@ class Producers:
             Offset(base_offset + header.last_offset_delta),
             timestamp,
         )
-        producer = self._producers.get(header.producer_id)
-        if producer is None or producer.producer_epoch != header.producer_epoch:
-            producer = Producer(header.producer_epoch, last_seen_ms=now_ms)
-            self._producers[header.producer_id] = producer
-        producer.batches.append(batch)
-        producer.last_seen_ms = now_ms
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        known = self._producers.get(producer_id)
+        if known is not None and known.producer_epoch == epoch:
+            batches = (*known.batches[1 - BATCHES_KEPT :], batch)
+        else:
+            batches = (batch,)
+        self._put(producer_id, Producer(epoch, batches, now_ms))
+
+    def _put(self, producer_id: ProducerId, producer: Producer) -> None:
+        producers = self._producers
+        producers[producer_id] = producer
+        producers.move_to_end(producer_id)
+        if len(producers) > PRODUCERS_MAX:
+            producers.popitem(last=False)
 
     def visit(self, header: BatchHeader, *, now_ms: int) -> None:
         """Recovery found a batch; control batches carry no sequence."""
@@ -118,8 +134,9 @@ class Producers:
             self.note(header, header.base_offset, header.max_timestamp, now_ms=now_ms)
 
     def restore(self, producer_id: ProducerId, producer: Producer) -> None:
+        """The most recent of those restored so far."""
         assert producer.batches, "a producer is known by what it wrote"
-        self._producers[producer_id] = producer
+        self._put(producer_id, producer)
 
     def expire(self, before_ms: int) -> int:
         """Forget producers that were last seen before `before_ms`; returns how many."""

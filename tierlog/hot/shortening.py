@@ -22,7 +22,7 @@ class ShortenedLog(SyncedLog):
 
         A segment goes once its largest timestamp is older than `retention_ms`, or what is left
         without it still has `retention_bytes`; the oldest first, whole ones only, the active one
-        included. If that one is to go as well, roll before trimming: a trim removes sealed ones.
+        included. `trim_expired` takes the answer: a trim alone removes sealed segments only.
         """
         end, visible_end = self.log_start, self.visible_end
         excess = self.size_bytes - retention_bytes if retention_bytes >= 0 else -1

@@ -9,12 +9,13 @@ reader does not look at: per producer the time it was last seen i64, a count i8 
 first. So a retry of any of the last five batches is recognised after a restart too.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 from struct import error as StructError
 
 from crc32c import crc32c
 
-from tierlog.hot.producers import ProducedBatch, Producer, Producers
+from tierlog.hot.producers import Known, ProducedBatch, Producer, Producers
 from tierlog.records.header import SEQUENCE_MAX
 from tierlog.types import Bytes, Offset, ProducerEpoch, ProducerId, TimestampMs
 
@@ -28,12 +29,14 @@ NO_COORDINATOR = -1
 NO_TRANSACTION = -1
 
 
-def encode_snapshot(producers: Producers) -> bytes:
-    body = bytearray(COUNT.pack(len(producers)))
-    for producer_id, producer in producers:
+def encode_snapshot(producers: Iterable[Known]) -> bytes:
+    """In order of producer id, so that snapshots of equal states are equal bytes."""
+    known = sorted(producers)
+    body = bytearray(COUNT.pack(len(known)))
+    for producer_id, producer in known:
         body += _encode_last(producer_id, producer)
-    for _, producer in producers:
-        earlier = list(producer.batches)[:-1]
+    for _, producer in known:
+        earlier = producer.batches[:-1]
         body += EARLIER_COUNT.pack(producer.last_seen_ms, len(earlier))
         for batch in earlier:
             body += EARLIER.pack(*batch)
@@ -69,11 +72,14 @@ def _decode_body(data: Bytes) -> Producers:
     (count,) = COUNT.unpack_from(data, HEAD.size)
     lasts = HEAD.size + COUNT.size
     position = lasts + count * PRODUCER.size
-    producers = Producers()
+    found: list[Known] = []
     for number in range(count):
         producer_id, epoch, last = _decode_last(data, lasts + number * PRODUCER.size)
         batches, last_seen_ms, position = _decode_earlier(data, position, last)
-        producers.restore(producer_id, Producer(epoch, batches, last_seen_ms=last_seen_ms))
+        found.append((producer_id, Producer(epoch, batches, last_seen_ms)))
+    producers = Producers()
+    for producer_id, producer in sorted(found, key=lambda one: one[1].last_seen_ms):
+        producers.restore(producer_id, producer)
     return producers
 
 
@@ -93,14 +99,14 @@ def _decode_last(data: Bytes, position: int) -> tuple[ProducerId, ProducerEpoch,
 
 def _decode_earlier(
     data: Bytes, position: int, last: ProducedBatch
-) -> tuple[list[ProducedBatch], int, int]:
+) -> tuple[tuple[ProducedBatch, ...], int, int]:
     """All batches of a producer, when it was last seen, and the position of the next one."""
     if position == len(data):
-        return [last], last.timestamp, position  # Written by Kafka, which keeps only the last.
+        return (last,), last.timestamp, position  # Written by Kafka, which keeps only the last.
     last_seen_ms, count = EARLIER_COUNT.unpack_from(data, position)
     position += EARLIER_COUNT.size
     batches = [
         ProducedBatch(*EARLIER.unpack_from(data, position + number * EARLIER.size))
         for number in range(count)
     ]
-    return [*batches, last], last_seen_ms, position + count * EARLIER.size
+    return (*batches, last), last_seen_ms, position + count * EARLIER.size

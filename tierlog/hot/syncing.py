@@ -13,7 +13,6 @@ from tierlog.hot.base import LogState
 from tierlog.hot.checkpoint import Checkpoint
 from tierlog.hot.job import Pending, SyncJob
 from tierlog.hot.settings import LogSettings
-from tierlog.hot.snapshot import encode_snapshot
 from tierlog.hot.sync import Job, JobUnfinished
 from tierlog.hot.waiters import reject, resolve
 from tierlog.types import Offset
@@ -100,7 +99,7 @@ class SyncedLog(LogState):
         self._bytes_since_checkpoint = 0
         now_ms = self._directory.env.clock.now_ms()
         self.producers.expire(now_ms - self.settings.producer_expiration_ms)
-        pending.snapshots.append((self.log_end, encode_snapshot(self.producers)))
+        pending.snapshots.append((self.log_end, self.producers.copy()))
 
     def _checkpoint(self, *, clean: bool) -> Checkpoint:
         return Checkpoint(

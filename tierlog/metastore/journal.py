@@ -11,13 +11,14 @@ Opening a journal with frames rewrites what it read as a new snapshot before any
 that a failed fsync dropped can still be read in the same boot, and are on no platter.
 
 Order of a compaction, each step durable before the next: the new snapshot, then the empty journal.
-In between the journal's frames are older than the snapshot and passed over.
+In between the journal's frames are older than the snapshot and passed over. A directory that cannot
+be opened for its sync (too many open files) breaks nothing: the next frame waits for that sync.
 """
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from errno import EDQUOT, ENOSPC
+from errno import EDQUOT, EMFILE, ENFILE, ENOSPC
 
 from tierlog.env import DiskLock, Env, File
 from tierlog.metastore import codec
@@ -36,6 +37,7 @@ from tierlog.metastore.state import Applied
 
 LOCK, SNAPSHOT, JOURNAL, TORN = ".lock", "snapshot", "journal", "journal.torn"
 NO_SPACE = (ENOSPC, EDQUOT)
+NO_MORE_FILES = (EMFILE, ENFILE)
 RESERVE_BYTES = 64 << 10
 """Blocks are reserved in steps of this size: seldom, and little for a small store."""
 
@@ -58,6 +60,8 @@ class Journal:
         self._end = 0
         """Behind the last frame. The mark begins here."""
         self._reserved = 0
+        self._has_new_name = False
+        """A file was renamed into place, and a power cut may still undo that."""
         self._file: File | None = None
         self._lock: DiskLock | None = None
 
@@ -216,6 +220,7 @@ class Journal:
     def append(self, txns: Sequence[Applied]) -> None:
         """Make the transactions durable. `MetaStoreUnavailable`: nothing changed."""
         assert self._file is not None
+        self._sync_names()
         frame = codec.encode_frame(txns, position=self._end)
         self._reserve(self._end + len(frame) + FRAME_HEAD_BYTES)
         try:
@@ -264,6 +269,7 @@ class Journal:
         """
         data = codec.encode_snapshot(self._store_id, self.revision, entries)
         self._replace(SNAPSHOT, data).close()
+        self._sync_names()
         self.snapshot_bytes = len(data)
         self._start_journal(self.revision)
 
@@ -272,10 +278,12 @@ class Journal:
         file = self._replace(JOURNAL, head)
         if self._file is not None:
             self._file.close()
+        # From here on frames go to the file that has the name, once the name is durable.
         self._file, self._end, self._reserved = file, len(head), 0
+        self._sync_names()
 
     def _replace(self, name: str, data: bytes) -> File:
-        """After a power cut the old or the new content is there; after the return, the new one."""
+        """After a power cut the old or the new content is there; after `_sync_names`, the new."""
         path = f"{self.path}/{name}"
         try:
             file = prepare(self._disk, path + TEMPORARY, data)
@@ -284,8 +292,21 @@ class Journal:
         with self._or_broken():
             file.fdatasync()
             self._disk.rename(path + TEMPORARY, path)
-            self._disk.sync_dir(self.path)
+        self._has_new_name = True
         return file
+
+    def _sync_names(self) -> None:
+        """Make renames durable, if there were any. `MetaStoreUnavailable`: try again later."""
+        if not self._has_new_name:
+            return
+        with self._or_broken():
+            try:
+                self._disk.sync_dir(self.path)
+            except OSError as fault:
+                if fault.errno in NO_MORE_FILES:  # It was not even begun.
+                    raise self._full(fault) from fault
+                raise
+        self._has_new_name = False
 
     def settle(self, entries: dict[str, Entry]) -> None:
         """Leave a journal without frames: damage to a snapshot is always noticed, and the next

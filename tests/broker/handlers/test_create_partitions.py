@@ -139,6 +139,7 @@ async def test_a_topic_deleted_while_it_grows_leaves_nothing_behind() -> None:
         await served.metastore.reached()
         served.metastore.release()
         await asyncio.gather(adding, deleting)
+        await served.node.catalogue.deleted()
         assert not served.node.topics.by_name
         for prefix in (state.TOPICS, state.TOPIC_NAMES, state.PARTITIONS, state.DELETED):
             assert (await served.metastore.list(prefix))[0] == [], prefix
