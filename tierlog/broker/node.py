@@ -147,10 +147,9 @@ class Node:
 
 
 def marks(env: Env, settings: NodeSettings, path: str) -> Marks:
-    """The disk watermarks: the larger of a share of the disk and a number of bytes."""
+    """The disk watermarks, for the size that the disk has now."""
     total = env.disk.total_bytes(path)
-    refuse = max(
-        int(total * settings.tierlog_disk_free_min_ratio), settings.tierlog_disk_free_min_bytes
+    return Marks(
+        throttle_bytes=settings.disk_throttle_below(total),
+        refuse_bytes=settings.disk_refuse_below(total),
     )
-    throttle = int(refuse * settings.tierlog_disk_free_throttle_factor)
-    return Marks(throttle_bytes=throttle, refuse_bytes=refuse)
