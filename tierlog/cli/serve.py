@@ -6,6 +6,7 @@ stdout carries the ready line and nothing else. Signals are the server's busines
 import asyncio
 import logging
 import os
+import signal
 import sys
 import tomllib
 from dataclasses import dataclass, replace
@@ -43,6 +44,8 @@ def run_server(options: ServeOptions) -> None:
     )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings))
+    # Everything is closed: a SIGTERM more must not turn that into a failure.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def settings_of(options: ServeOptions) -> NodeSettings:
