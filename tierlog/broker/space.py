@@ -80,7 +80,8 @@ class Space:
         if self._is_refusing:
             raise OutOfSpace(
                 f"the disk has {self.free_bytes} bytes free and keeps {self.marks.refuse_bytes}; "
-                "free some space, or shorten retention"
+                "free some space: delete topics or records that nobody needs (retention drops "
+                "nothing yet where remote.storage.enable is true)"
             )
 
 
