@@ -13,7 +13,7 @@ import logging
 import signal
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import ProcessCollector
 
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from tierlog.env import Env
 
 logger = logging.getLogger(__name__)
+
+REPEATS_S = 1.0
+"""Signals that follow the first one within this time are the same wish: `timeout`, for one, tells
+the process and then its whole group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +137,16 @@ async def serve(
     """Serve until told to stop. `on_ready` hears the bound addresses."""
     stopping = stop_signal()
     server = Server(env or local_env(), settings)
-    ready = await server.start()
+    starting = asyncio.ensure_future(server.start())
+    either: tuple[asyncio.Future[Any], ...] = (starting, stopping)
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        logger.info("stopping before the start was done")
+        starting.cancel()
+        await asyncio.wait({starting})  # It lets go of what it has opened.
+        if starting.cancelled():
+            return
+    ready = starting.result()
     # What stands now stays: the collector need not walk over it while requests wait.
     gc.collect()
     gc.freeze()
@@ -148,13 +161,17 @@ async def serve(
 
 
 def stop_signal() -> asyncio.Future[None]:
-    """Done at SIGTERM or SIGINT. A second one ends the process at once, as usual."""
+    """Done at SIGTERM or SIGINT.
+
+    Supervisors may repeat SIGTERM, and have SIGKILL when they lose patience: more of it changes
+    nothing. A person at a terminal has Ctrl-C: a later SIGINT ends the process at once, as usual.
+    """
     loop = asyncio.get_running_loop()
     told: asyncio.Future[None] = loop.create_future()
 
     def tell() -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
+        if not told.done():
+            loop.call_later(REPEATS_S, loop.remove_signal_handler, signal.SIGINT)
         _tell(told)
 
     for number in (signal.SIGTERM, signal.SIGINT):

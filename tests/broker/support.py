@@ -185,8 +185,8 @@ async def serving(
     directory = LogDirectory(env, f"{DATA}/{LOGS}")
     metastore = Wedge(await LocalMetaStore.open(env, f"{DATA}/{META}"))
     node = Node(env, settings or NodeSettings(), metastore, directory)
-    await node.start()
     try:
+        await node.start()
         yield Served(node, metastore, disk)
     finally:
         metastore.release()

@@ -1,6 +1,9 @@
 """`tierlog serve`: the contract of its command line, a line a test, each in its own process."""
 
+import asyncio
+import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -13,7 +16,11 @@ from typing import TypeAlias
 import pytest
 
 from tests.cli.conftest import Cli
+from tierlog.broker.catalogue import Catalogue
 from tierlog.cli.serve import ServeOptions, settings_of
+from tierlog.config import NodeSettings
+from tierlog.env import local_env
+from tierlog.server import Ready, Server, serve
 
 READY = re.compile(
     r"tierlog ready kafka=(127\.0\.0\.1:\d+) http=(127\.0\.0\.1:\d+|off) node=(\d+) store=(\S+)\n"
@@ -27,6 +34,7 @@ class Served:
 
     def ready(self) -> re.Match[str]:
         assert self.process.stdout is not None
+        assert select.select([self.process.stdout], [], [], LIMIT_S)[0], "no ready line came"
         line = self.process.stdout.readline()
         found = READY.fullmatch(line)
         assert found, (line, self.process.communicate(timeout=LIMIT_S))
@@ -53,6 +61,8 @@ def starting(directory: Path) -> Iterator[Start]:
             stderr=subprocess.PIPE,
             text=True,
             cwd=directory,
+            # Without it Python writes every line at once, and nobody would notice a missing flush.
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
         )
         processes.append(process)
         return Served(process)
@@ -106,6 +116,69 @@ def test_sigint_drains_too_and_http_may_be_off(start: Start) -> None:
     code, _, err = node.end()
     assert code == 0
     assert "stopping" in err
+
+
+SIGNALLED = """
+import asyncio, os, signal, sys, uvloop
+from tierlog import server
+
+async def main(first, second):
+    told = server.stop_signal()
+    os.kill(os.getpid(), first)
+    await told
+    await asyncio.sleep(0.05)
+    os.kill(os.getpid(), second)
+    await asyncio.sleep(0.05)
+
+for first, second, server.REPEATS_S in {cases}:
+    child = os.fork()
+    if not child:
+        try:
+            asyncio.Runner(loop_factory=uvloop.new_event_loop).run(main(first, second))
+        except KeyboardInterrupt:
+            os._exit(1)
+        os._exit(0)
+    print(os.waitpid(child, 0)[1] == 0)
+"""
+
+
+def test_a_repeated_signal_does_not_cut_the_drain_short_but_a_late_sigint_does() -> None:
+    term, interrupt = int(signal.SIGTERM), int(signal.SIGINT)
+    goes_on = {
+        (term, term, 0.0): True,
+        (interrupt, term, 0.0): True,
+        (interrupt, interrupt, 60.0): True,
+        (interrupt, interrupt, 0.0): False,
+        (term, interrupt, 0.0): False,
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", SIGNALLED.format(cases=list(goes_on))],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    assert ended.stdout.split() == [str(each) for each in goes_on.values()]
+
+
+async def test_a_signal_during_the_start_ends_it_and_lets_go_of_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = NodeSettings(data=str(tmp_path / "data"), listen="127.0.0.1:0", http="off")
+    ready: list[Ready] = []
+
+    async def told_while_loading(_: Catalogue) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Catalogue, "load", told_while_loading)
+        async with asyncio.timeout(LIMIT_S):
+            await serve(settings, on_ready=ready.append)
+    assert ready == []
+    server = Server(local_env(), settings)
+    await server.start()
+    await server.stop()
 
 
 def test_a_second_start_on_the_same_directory_exits_1_without_a_ready_line(

@@ -128,8 +128,10 @@ def test_compliance_refuses_the_opposite(name: str, value: str) -> None:
     "wish", [{"remote.storage.enable": "false"}, {"cleanup.policy": "compact"}]
 )
 def test_tiering_of_a_living_topic_cannot_be_turned_off(wish: dict[str, str]) -> None:
-    with pytest.raises(InvalidConfig, match="cannot be turned off"):
+    with pytest.raises(InvalidConfig, match="cannot be turned off") as refused:
         check_change(topic_config({}, NODE), topic_config(wish, NODE))
+    assert "create another topic with remote.storage.enable=false" in refused.value.sentence
+    assert "object store" not in refused.value.sentence, "nothing is there yet"
 
 
 def test_tiering_of_a_living_topic_can_be_turned_on() -> None:

@@ -141,6 +141,11 @@ def test_a_batch_that_fits_no_request_is_refused_as_a_setting() -> None:
         NodeSettings(queued_max_request_bytes=1 << 20)
 
 
+def test_more_replicas_than_there_are_nodes_are_refused_as_a_setting() -> None:
+    with pytest.raises(InvalidConfig, match=r"factor is 3; this node is alone.* it must be 1$"):
+        NodeSettings(default_replication_factor=3)
+
+
 def test_the_disk_watermark_is_the_larger_of_bytes_and_share_and_slowing_comes_first() -> None:
     node = NodeSettings()
     assert node.disk_refuse_below(10 << 30) == 2 << 30

@@ -37,6 +37,25 @@ def test_a_smaller_flush_interval_syncs_what_waits() -> None:
     assert log.durable_end == 2
 
 
+def test_an_append_waits_for_its_sync_no_longer_than_flush_ms() -> None:
+    log, syncs = open_log(SimDisk(), replace(LAZY, flush_ms=1000))
+    log.flush_if_due(10_000)
+    assert syncs.is_idle(log), "nothing waits"
+    append(log, batch(b"a"), now_ms=5000)
+    append(log, batch(b"b"), now_ms=5999)
+    log.flush_if_due(5999)
+    assert syncs.is_idle(log)
+    log.flush_if_due(6000)
+    syncs.run_all()
+    assert log.durable_end == 2
+    append(log, batch(b"c"), now_ms=6500)
+    log.flush_if_due(7000)
+    assert syncs.is_idle(log), "each append has its own time"
+    log.flush_if_due(6499)
+    syncs.run_all()
+    assert log.durable_end == 3, "a clock that went back makes nobody wait"
+
+
 def test_a_truncation_moves_back_what_was_kept_visible() -> None:
     log, syncs = open_log(SimDisk(), LAZY)
     append_values(log, b"a")

@@ -16,6 +16,7 @@ from tierlog.hot.settings import InvalidSetting, LogSettings
         ("index_interval_bytes", -1, "index.interval.bytes"),
         ("flush_messages", 0, "flush.messages"),
         ("flush_messages", 2**63, "flush.messages"),
+        ("flush_ms", -1, "flush.ms"),
         ("producer_expiration_ms", 0, "producer.id.expiration.ms"),
         ("checkpoint_bytes", 0, "checkpoint.bytes"),
     ],

@@ -16,6 +16,7 @@ from tierlog.broker.catalogue import Catalogue
 from tierlog.broker.controller import Controller
 from tierlog.broker.looplag import LoopLag
 from tierlog.broker.producer_ids import ProducerIds
+from tierlog.broker.registration import register
 from tierlog.broker.space import Marks, Space
 from tierlog.broker.stats import NodeStats
 from tierlog.broker.upkeep import Upkeep
@@ -103,6 +104,8 @@ class Node:
         return peer.local_host, peer.local_port
 
     async def start(self) -> None:
+        """Raises `InvalidConfig` if the settings do not go with what is there."""
+        await register(self.metastore, self.settings)
         self.cluster_id = await self._cluster_id()
         await self.catalogue.load()
         self._spawn(self.catalogue.follow(), "catalogue")
@@ -147,10 +150,9 @@ class Node:
 
 
 def marks(env: Env, settings: NodeSettings, path: str) -> Marks:
-    """The disk watermarks: the larger of a share of the disk and a number of bytes."""
+    """The disk watermarks, for the size that the disk has now."""
     total = env.disk.total_bytes(path)
-    refuse = max(
-        int(total * settings.tierlog_disk_free_min_ratio), settings.tierlog_disk_free_min_bytes
+    return Marks(
+        throttle_bytes=settings.disk_throttle_below(total),
+        refuse_bytes=settings.disk_refuse_below(total),
     )
-    throttle = int(refuse * settings.tierlog_disk_free_throttle_factor)
-    return Marks(throttle_bytes=throttle, refuse_bytes=refuse)

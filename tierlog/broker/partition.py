@@ -149,6 +149,7 @@ def log_settings(config: TopicConfig, *, producer_expiration_ms: int) -> LogSett
         segment_ms=config.segment_ms,
         index_interval_bytes=config.index_interval_bytes,
         flush_messages=config.flush_messages,
+        flush_ms=config.flush_ms,
         log_append_time=config.message_timestamp_type == "LogAppendTime",
         contiguous="compact" not in config.cleanup_policy,
         producer_expiration_ms=producer_expiration_ms,

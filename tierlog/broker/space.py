@@ -1,7 +1,7 @@
 """Room on the disk, and what producers are told when it runs out.
 
-Below the throttle mark producers are slowed down: the answer to a produce carries a delay that
-grows as the room shrinks, and their connection is not read meanwhile. Below the refuse mark
+Below the throttle mark producers are slowed down: the answer to a produce is held back for a time
+that grows as the room shrinks, and so are those behind it on the connection. Below the refuse mark
 producing is refused with a retriable error. Nothing that was accepted is ever dropped for room, and
 consumers do not notice.
 """
@@ -80,7 +80,8 @@ class Space:
         if self._is_refusing:
             raise OutOfSpace(
                 f"the disk has {self.free_bytes} bytes free and keeps {self.marks.refuse_bytes}; "
-                "free some space, or shorten retention"
+                "free some space: delete topics or records that nobody needs (retention drops "
+                "nothing yet where remote.storage.enable is true)"
             )
 
 

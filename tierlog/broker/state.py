@@ -7,7 +7,7 @@ Keys, and the JSON behind them:
     /partitions/{id}/{index}    {"replicas", "isr", "leader", "leader_epoch"}
     /deleted/{id}               {"name", "partitions"}: its logs are still to be removed
     /producer-ids               {"incarnation", "next"}
-    /brokers/{node}             {"host", "port"}
+    /brokers/{node}             {"defaults"}: what topics started from when it last started
 
 Ids are 32 hexadecimal digits. Unknown members of a value are kept out, not refused: a newer node
 may have written them.
@@ -26,6 +26,7 @@ TOPIC_NAMES: Final = "/topic-names/"
 PARTITIONS: Final = "/partitions/"
 DELETED: Final = "/deleted/"
 PRODUCER_IDS: Final = "/producer-ids"
+BROKERS: Final = "/brokers/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,10 @@ def name_key(name: str) -> str:
 
 def partition_key(topic_id: bytes, index: int) -> str:
     return f"{PARTITIONS}{topic_id.hex()}/{index}"
+
+
+def broker_key(node_id: int) -> str:
+    return f"{BROKERS}{node_id}"
 
 
 def deleted_key(topic_id: bytes) -> str:

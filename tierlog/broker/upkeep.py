@@ -1,4 +1,4 @@
-"""What must happen without anybody asking: rolls, retention, a look at the disk.
+"""What must happen without anybody asking: rolls, flushes, retention, a look at the disk.
 
 A few hundred partitions at a time, then the loop has its turn: ten thousand of them must not be
 felt by anybody who waits for an answer. Retention goes on when the disk is full: it is what makes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TICK_S = 0.5
-"""How often the disk is looked at, and how late a roll by time may be."""
+"""How often the disk is looked at, and how late a roll or a flush by time may be."""
 
 PARTITIONS_A_TURN = 200
 
@@ -50,7 +50,7 @@ class Upkeep:
         while True:
             await asyncio.sleep(TICK_S)
             self._space.look()
-            await self._each(self._roll)
+            await self._each(self._age)
             if clock.monotonic() >= next_retention:
                 await self._each(self._expire)
                 interval_s = self._settings.log_retention_check_interval_ms / 1000
@@ -73,9 +73,11 @@ class Upkeep:
         for topic in self._catalogue.topics:
             yield from list(topic.partitions)
 
-    def _roll(self, partition: Partition) -> None:
-        if partition.log.roll_due(self._env.clock.now_ms()):
-            partition.log.roll()
+    def _age(self, partition: Partition) -> None:
+        log, now_ms = partition.log, self._env.clock.now_ms()
+        if log.roll_due(now_ms):
+            log.roll()
+        log.flush_if_due(now_ms)
 
     def _expire(self, partition: Partition) -> None:
         """Retention on the local log. A tiered topic keeps what is not in the bucket yet."""

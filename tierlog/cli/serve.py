@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import resource
+import signal
 import sys
 import tomllib
 from contextlib import suppress
@@ -46,6 +47,8 @@ def run_server(options: ServeOptions) -> None:
     raise_file_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings))
+    # Everything is closed: a SIGTERM more must not turn that into a failure.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def raise_file_limit() -> None:

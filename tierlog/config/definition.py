@@ -8,13 +8,16 @@ Kafka, and the attribute is the name with dots as underscores.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any, TypeAlias
 
 from tierlog.config.errors import InvalidConfig
 
 Value: TypeAlias = bool | int | float | str | frozenset[str]
+
+NOT_OBEYED = "Accepted and kept; not acted upon yet."
+"""What clients read about a setting that no code reads."""
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -51,10 +54,17 @@ class Definition:
     """The only values of a string, or the only items of a list; none: any."""
     broker: str | None = None
     """Of a topic setting: the node setting that is its default."""
+    obeyed: bool = True
+    """Whether anything acts upon it."""
 
     @property
     def attribute(self) -> str:
         return self.name.replace(".", "_")
+
+    @property
+    def told(self) -> str:
+        """The documentation as clients read it."""
+        return self.documentation if self.obeyed else f"{self.documentation} {NOT_OBEYED}"
 
     def parse(self, text: str) -> Value:
         """The typed value of what a person wrote. Raises `InvalidConfig`."""
@@ -141,6 +151,11 @@ def definitions_of(table: type) -> Mapping[str, Definition]:
 
 def line(definition: Definition) -> Any:
     return field(default=definition.default, metadata={"definition": definition})
+
+
+def unobeyed(line_of_a_word: Any) -> Any:
+    """The line that another word made, of a setting that is not acted upon yet."""
+    return line(replace(line_of_a_word.metadata["definition"], obeyed=False))
 
 
 def whole(

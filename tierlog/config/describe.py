@@ -64,7 +64,7 @@ def describe_topic(overrides: Mapping[str, str], node: NodeSettings) -> list[Con
                 source=first.source if first and wished else ConfigSource.DEFAULT,
                 is_read_only=False,
                 type=definition.type,
-                documentation=definition.documentation,
+                documentation=definition.told,
                 synonyms=synonyms,
             )
         )
@@ -83,7 +83,7 @@ def describe_node(node: NodeSettings) -> list[ConfigEntry]:
                 source=synonyms[0].source,
                 is_read_only=True,
                 type=NODE[name].type,
-                documentation=NODE[name].documentation,
+                documentation=NODE[name].told,
                 synonyms=synonyms,
             )
         )

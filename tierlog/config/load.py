@@ -39,9 +39,10 @@ ELSEWHERE: Mapping[str, str] = {
 
 PREFIX = "TIERLOG_"
 
-NOT_SETTINGS = re.compile(r"TIERLOG_(BOOTSTRAP|CONFIG|SERVICE_.*|PORT|PORT_.*)")
-"""Variables that are not settings: two of the command line's own, and those that Kubernetes puts
-into every container beside a service that is called tierlog."""
+NOT_SETTINGS = re.compile(r"TIERLOG_(BOOTSTRAP|CONFIG|CACHE|KAFKA_CACHE|SERVICE_.*|PORT|PORT_.*)")
+"""Variables that are not settings: two of the command line's own, where tests and benchmarks keep
+what they download, and those that Kubernetes puts into every container beside a service that is
+called tierlog."""
 
 
 @dataclass(frozen=True, slots=True)

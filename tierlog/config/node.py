@@ -18,6 +18,7 @@ from tierlog.config.definition import (
     line,
     long,
     text,
+    unobeyed,
     whole,
 )
 from tierlog.config.errors import InvalidConfig
@@ -57,22 +58,31 @@ class NodeSettings:
     store: str = text(
         "store",
         "",
-        "The object store: file:///path or s3://bucket/prefix. Not set: a folder beside the data.",
+        "The object store: file:///path or s3://bucket/prefix. Not set: a folder beside the data. "
+        "Nothing is uploaded yet.",
     )
-    tierlog_new_cluster: bool = flag(
-        "tierlog.new.cluster",
-        False,
-        "Start a new cluster although the store holds another one.",
+    tierlog_new_cluster: bool = unobeyed(
+        flag(
+            "tierlog.new.cluster",
+            False,
+            "Start a new cluster although the store holds another one.",
+        )
     )
     listener_insecure: bool = flag(
         "listener.insecure",
         False,
         "Accept plaintext from other machines, although nobody is asked who they are.",
     )
-    s3_endpoint: str = text(
-        "s3.endpoint", "", "URL of an S3 service other than AWS, as http://127.0.0.1:9000 of MinIO."
+    s3_endpoint: str = unobeyed(
+        text(
+            "s3.endpoint",
+            "",
+            "URL of an S3 service other than AWS, as http://127.0.0.1:9000 of MinIO.",
+        )
     )
-    s3_region: str = text("s3.region", "", "Region of the bucket. Not set: the usual AWS chain.")
+    s3_region: str = unobeyed(
+        text("s3.region", "", "Region of the bucket. Not set: the usual AWS chain.")
+    )
 
     # Topics.
     auto_create_topics_enable: bool = flag(
@@ -154,10 +164,12 @@ class NodeSettings:
         "always whole.",
         at_least=1024,
     )
-    max_incremental_fetch_session_cache_slots: int = whole(
-        "max.incremental.fetch.session.cache.slots",
-        1_000,
-        "Incremental fetch sessions that this node remembers; 0 for none.",
+    max_incremental_fetch_session_cache_slots: int = unobeyed(
+        whole(
+            "max.incremental.fetch.session.cache.slots",
+            1_000,
+            "Incremental fetch sessions that this node remembers; 0 for none.",
+        )
     )
 
     # The disk. Below a watermark the node slows producers down, then refuses; it never drops.
@@ -260,6 +272,12 @@ class NodeSettings:
                 "advertise",
                 f"advertise is {advertise}, which no client can connect to; name the address by "
                 "which clients reach this node",
+            )
+        if self.default_replication_factor != 1:
+            raise InvalidConfig(
+                "default.replication.factor",
+                f"default.replication.factor is {self.default_replication_factor}; this node is "
+                "alone, and a topic has no more replicas than there are nodes: it must be 1",
             )
         largest = self.socket_request_max_bytes
         if self.message_max_bytes > largest:

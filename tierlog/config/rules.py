@@ -66,8 +66,8 @@ def check_change(before: TopicConfig, after: TopicConfig) -> None:
     if before.remote_storage_enable and not after.remote_storage_enable:
         raise InvalidConfig(
             "remote.storage.enable",
-            "remote.storage.enable cannot be turned off, nor compaction on, while a topic lives: "
-            "its history is in the object store; remote.log.copy.disable=true stops new uploads",
+            "remote.storage.enable cannot be turned off, nor compaction on, while a topic lives; "
+            "create another topic with remote.storage.enable=false, where retention acts already",
         )
     if before.tierlog_compliance:
         _check_compliance_change(before, after)

@@ -34,6 +34,7 @@ class LogState:
         "_directory",
         "_disk",
         "_ended",
+        "_first_unsynced_ms",
         "_flush_messages",
         "_jobs",
         "_messages_since_sync",
@@ -99,6 +100,7 @@ class LogState:
         self._pending = Pending()
         self._bytes_since_checkpoint = 0
         self._messages_since_sync = 0
+        self._first_unsynced_ms = 0
         self._sync_requested = False
 
     def _adopt(self, settings: LogSettings) -> None:

@@ -105,6 +105,8 @@ class Log(ClosingLog):
         if has_producer:
             self.producers.note(header, base_offset, timestamp, now_ms=now_ms)
         self._bytes_since_checkpoint += size
+        if not self._messages_since_sync:
+            self._first_unsynced_ms = now_ms
         self._messages_since_sync += record_count
         if not self._sync_requested and (
             self._messages_since_sync >= self._flush_messages

@@ -22,6 +22,8 @@ class LogSettings:
     """Log bytes between two index entries; Kafka's default."""
     flush_messages: int = 1
     """1: a record is visible once fsynced. Larger: Kafka's habit, the page cache counts."""
+    flush_ms: int = FLUSH_NEVER
+    """How long an append may wait for a sync to be asked for; counts where the page cache does."""
     log_append_time: bool = False
     """message.timestamp.type=LogAppendTime: the broker stamps batches as they arrive."""
     contiguous: bool = True
@@ -35,6 +37,7 @@ class LogSettings:
         require("segment.ms", self.segment_ms, at_least=1, at_most=FLUSH_NEVER)
         require("index.interval.bytes", self.index_interval_bytes, at_least=0, at_most=1 << 30)
         require("flush.messages", self.flush_messages, at_least=1, at_most=FLUSH_NEVER)
+        require("flush.ms", self.flush_ms, at_least=0)
         require("producer.id.expiration.ms", self.producer_expiration_ms, at_least=1)
         require("checkpoint.bytes", self.checkpoint_bytes, at_least=1)
 

@@ -42,6 +42,13 @@ class SyncedLog(LogState):
         if not self._sync_requested and self._messages_since_sync >= self._flush_messages:
             self._request_sync()
 
+    def flush_if_due(self, now_ms: int) -> None:
+        """Ask for a sync if an append has waited for `flush.ms`, or the clock went back."""
+        if self._sync_requested or not self._messages_since_sync or self._refusal is not None:
+            return
+        if not 0 <= now_ms - self._first_unsynced_ms < self.settings.flush_ms:
+            self._request_sync()
+
     def settle(self) -> asyncio.Future[None]:
         """Done once everything that is pending now is on the disk, trims included.
 
