@@ -65,6 +65,8 @@ def test_an_idle_connection_is_closed_and_one_that_waits_for_us_is_not() -> None
             assert house.traffic.closed_idle == 1
             house.service.answer(b"poll")
             assert await waiting.reply() == b"late poll"
+            await asyncio.sleep(5)
+            assert await waiting.ask(b"still here") == b"still here"
 
     run_simulated(scenario)
 
