@@ -47,13 +47,16 @@ class Listener:
         traffic: Traffic | None = None,
         *,
         close_idle_files: Callable[[], bool] = lambda: False,
+        finish_waiting: Callable[[], None] = lambda: None,
     ) -> None:
-        """`close_idle_files` makes room when no more can be opened, and says whether it could."""
+        """`close_idle_files` makes room when no more can be opened, and says whether it could;
+        `finish_waiting` has requests answered that would wait for something to happen."""
         self.service = service
         self.limits = limits or ConnectionLimits()
         self.traffic = traffic or Traffic()
         self._senders = env.senders
         self._close_idle_files = close_idle_files
+        self._finish_waiting = finish_waiting
         self.buffers = Buffers()
         self.budget = Budget(self.limits.node_bytes_max)
         self.now_s = env.clock.monotonic
@@ -87,6 +90,7 @@ class Listener:
                 connection.end()
             else:
                 connection.abort()
+        self._finish_waiting()
         try:
             async with asyncio.timeout(timeout_s):
                 await self._wait_until_all_gone()
@@ -211,7 +215,8 @@ class Listener:
     def _has_place_for(self, peer: Peer) -> bool:
         if len(self._connections) >= self.limits.connections_max:
             self.traffic.refused_node_full += 1
-            self.complain(peer, f"{len(self._connections)} are open, as many as max.connections")
+            count = len(self._connections)
+            self.complain(peer, f"{count} are open, as many as max.connections or files allow")
             return False
         if self._by_host[peer.host] >= self.limits.connections_per_ip_max:
             self.traffic.refused_ip_full += 1
