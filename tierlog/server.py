@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import ProcessCollector
 
 from tierlog.broker.dispatch import Dispatcher
+from tierlog.broker.fileshares import FileShares, files_wanted, share_files
 from tierlog.broker.handlers import registry
 from tierlog.broker.limits import ConnectionLimits
 from tierlog.broker.listener import Listener
 from tierlog.broker.node import Node
 from tierlog.config import parse_address
-from tierlog.env import local_env
+from tierlog.env import local_env, raise_files_max
 from tierlog.http import HttpServer, NodeView, Phase, node_router
 
 if TYPE_CHECKING:
@@ -60,11 +61,18 @@ class NodeFailed(Exception):
 
 
 class Server:
-    """A node with its listeners. Also what tests run in their own process."""
+    """A node with its listeners. Also what tests run in their own process.
 
-    def __init__(self, env: Env, settings: NodeSettings) -> None:
+    It opens no more than `files_max` files, if there is such a limit."""
+
+    def __init__(self, env: Env, settings: NodeSettings, *, files_max: int | None = None) -> None:
         self._env = env
         self._settings = settings
+        wanted = settings.max_connections
+        self._files = share_files(
+            files_wanted(connections_max=wanted) if files_max is None else files_max,
+            connections_max=wanted,
+        )
         self.node: Node
         self.listener: Listener
         self.view: NodeView
@@ -72,7 +80,9 @@ class Server:
 
     async def start(self) -> Ready:
         settings = self._settings
-        self.node = node = await Node.open(self._env, settings, settings.data)
+        self.node = node = await Node.open(
+            self._env, settings, settings.data, files_max=self._files.logs
+        )
         self.view = view = NodeView(node, version=version("tierlog"))
         view.store = settings.store
         try:
@@ -81,7 +91,11 @@ class Server:
             table = registry()
             node.api_versions = table.api_versions()
             self.listener = view.listener = Listener(
-                Dispatcher(node, table), self._env, connection_limits(settings)
+                Dispatcher(node, table),
+                self._env,
+                connection_limits(settings, self._files),
+                close_idle_files=node.directory.pool.close_idle,
+                finish_waiting=node.long_polls.finish_all,
             )
             listen = parse_address(settings.listen, name="listen")
             kafka = await self.listener.start(listen.host, listen.port)
@@ -94,14 +108,16 @@ class Server:
         return Ready(kafka=kafka, http=http, node_id=settings.node_id, store=settings.store)
 
     async def stop(self) -> None:
-        """Drain, sync, mark clean."""
+        """Drain, sync, mark clean. What can be stopped is stopped."""
         self.view.phase = Phase.DRAINING
-        await self.listener.drain(self._settings.tierlog_drain_timeout_ms / 1000)
         try:
-            await self.node.stop()
+            await self.listener.drain(self._settings.tierlog_drain_timeout_ms / 1000)
         finally:
-            await self._stop_http()
-            self._env.senders.close()
+            try:
+                await self.node.stop()
+            finally:
+                await self._stop_http()
+                self._env.senders.close()
 
     async def _start_http(self) -> tuple[str, int] | None:
         """First of all: whoever waits for the node can see how far it is."""
@@ -119,12 +135,12 @@ class Server:
             await self.http.close()
 
 
-def connection_limits(settings: NodeSettings) -> ConnectionLimits:
+def connection_limits(settings: NodeSettings, files: FileShares) -> ConnectionLimits:
     return ConnectionLimits(
         produce_bytes_max=settings.socket_request_max_bytes,
         in_flight_bytes_max=settings.tierlog_connection_inflight_max_bytes,
         node_bytes_max=settings.queued_max_request_bytes,
-        connections_max=settings.max_connections,
+        connections_max=files.connections,
         connections_per_ip_max=settings.max_connections_per_ip,
         handshake_s=settings.tierlog_handshake_timeout_ms / 1000,
         idle_s=settings.connections_max_idle_ms / 1000,
@@ -136,7 +152,8 @@ async def serve(
 ) -> None:
     """Serve until told to stop. `on_ready` hears the bound addresses."""
     stopping = stop_signal()
-    server = Server(env or local_env(), settings)
+    files_max = raise_files_max(files_wanted(connections_max=settings.max_connections))
+    server = Server(env or local_env(), settings, files_max=files_max)
     starting = asyncio.ensure_future(server.start())
     either: tuple[asyncio.Future[Any], ...] = (starting, stopping)
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

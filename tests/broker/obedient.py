@@ -10,7 +10,7 @@ import uvloop
 from tierlog.broker.limits import ConnectionLimits
 from tierlog.broker.listener import Listener
 from tierlog.broker.request import Answer, CloseConnection, MayBlock, Parts, Peer
-from tierlog.env import Env, local_env
+from tierlog.env import Env, File, local_env
 from tierlog.sim import SimWorld
 from tierlog.sim.ports import SimClock
 from tierlog.types import Bytes
@@ -33,8 +33,11 @@ class Obedient:
     """Echoes; some first words ask for something else:
 
     `later NAME` is answered by `answer(NAME)`, `large N` with N bytes, `blocking N` with N bytes
-    that may block, `silent` never, `refused` and `broken` raise.
+    that may block, `mapped N` with N bytes of `file`, `silent` never, `refused` and `broken` raise,
+    `failed` is answered with what has failed already.
     """
+
+    file: File
 
     def __init__(self) -> None:
         self.seen: list[bytes] = []
@@ -44,7 +47,7 @@ class Obedient:
 
     def handle(self, frame: memoryview, peer: Peer) -> Answer:
         body = bytes(frame[2:])
-        frame[:] = bytes(len(frame))  # Handlers patch what they append; nobody else may mind.
+        frame[2:] = bytes(len(body))  # Handlers patch what they append; nobody else may mind.
         self.seen.append(body)
         self.peers.add(peer)
         word, _, rest = body.partition(b" ")
@@ -56,6 +59,12 @@ class Obedient:
             return framed(b"l" * int(rest))
         if word == b"blocking":
             return MayBlock(framed(b"b" * int(rest)))
+        if word == b"mapped":
+            return [pack(">i", int(rest)), self.file.view(int(rest), 0)]
+        if word == b"failed":
+            failed: asyncio.Future[Parts | None] = asyncio.get_running_loop().create_future()
+            failed.set_exception(CloseConnection("failed before"))
+            return failed
         if word == b"refused":
             raise CloseConnection("not with me")
         if word == b"broken":
@@ -73,8 +82,8 @@ class Client:
         self.reader = reader
         self.writer = writer
 
-    def send(self, *bodies: bytes) -> None:
-        self.writer.write(b"".join(map(request, bodies)))
+    def send(self, *bodies: bytes, key: int = METADATA) -> None:
+        self.writer.write(b"".join(request(body, key=key) for body in bodies))
 
     def send_raw(self, data: Bytes) -> None:
         self.writer.write(data)

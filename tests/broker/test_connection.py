@@ -211,6 +211,18 @@ def test_a_handler_that_fails_later_ends_the_connection_in_its_turn(world: str, 
     run_in(world, scenario)
 
 
+@everywhere
+def test_nothing_is_handled_behind_a_request_that_ended_the_connection(world: str) -> None:
+    async def scenario(env: Env) -> None:
+        async with House(env) as house:
+            client = await house.visit()
+            client.send(b"failed", b"blocking 5", b"too late")
+            assert await client.is_ended()
+            assert house.service.seen == [b"failed", b"blocking 5"]
+
+    run_in(world, scenario)
+
+
 def test_replies_of_one_wakeup_leave_in_one_send(monkeypatch: pytest.MonkeyPatch) -> None:
     sends: list[int] = []
     send = DirectSender.send

@@ -8,6 +8,7 @@ import pytest
 
 from tests.broker.obedient import WORLDS, House, request, run_in, run_simulated, until
 from tierlog.broker.limits import ConnectionLimits
+from tierlog.broker.listener import Listener
 from tierlog.env import Env
 
 everywhere = pytest.mark.parametrize("world", WORLDS)
@@ -65,6 +66,8 @@ def test_an_idle_connection_is_closed_and_one_that_waits_for_us_is_not() -> None
             assert house.traffic.closed_idle == 1
             house.service.answer(b"poll")
             assert await waiting.reply() == b"late poll"
+            await asyncio.sleep(5)
+            assert await waiting.ask(b"still here") == b"still here"
 
     run_simulated(scenario)
 
@@ -103,6 +106,27 @@ def test_drain_answers_what_is_under_way_and_takes_nothing_new(world: str) -> No
             await client.close()
             await draining
             assert b"too late" not in house.service.seen
+
+    run_in(world, scenario)
+
+
+@everywhere
+def test_drain_has_those_answered_who_only_wait(world: str) -> None:
+    async def scenario(env: Env) -> None:
+        house = House(env)
+        house.listener = Listener(
+            house.service, env, finish_waiting=lambda: house.service.answer(b"poll")
+        )
+        house.traffic = house.listener.traffic
+        async with house:
+            client = await house.visit()
+            client.send(b"later poll")
+            await until(lambda: bool(house.service.pending))
+            draining = asyncio.ensure_future(house.listener.drain(3600.0))
+            assert await client.reply() == b"late poll"
+            assert await client.is_ended()
+            await client.close()
+            await draining
 
     run_in(world, scenario)
 

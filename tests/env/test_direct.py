@@ -9,7 +9,7 @@ from queue import SimpleQueue
 import pytest
 
 from tests.env.wires import LOOPS, Wires, run_on, until
-from tierlog.env import DirectSenders, Sender
+from tierlog.env import DirectSenders, LocalDisk, Sender
 from tierlog.env.direct import INLINE_BYTES_MAX, PARTS_MAX, THREAD_COUNT, DirectSender, drop
 from tierlog.types import Bytes
 
@@ -96,6 +96,63 @@ def test_a_small_reply_behind_one_that_may_block_does_not_need_a_thread_for_ever
             assert await peer.read(4) == b"warm"
 
     run_on(loop, scenario())
+
+
+def test_what_a_thread_leaves_of_a_large_reply_is_a_threads_work_too(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def all_but_some(sender: DirectSender) -> int:
+        sent = sender._socket.send(LARGE[:-1000])
+        drop(sender._job, sent)
+        return sent
+
+    async def scenario() -> None:
+        bench = Bench()
+        async with Wires(bench.attach) as wires:
+            end, peer = await wires.connect()
+            end.sender.send([LARGE])
+            with monkeypatch.context() as patched:
+                patched.setattr(DirectSender, "_push", all_but_some)
+                await bench.do_one()
+            await until(lambda: not bench.jobs.empty() or not end.sender.queued_bytes)
+            assert end.sender.queued_bytes >= 1000, "its pages may be cold: not on the loop"
+            await bench.do_one()
+            assert await peer.read(len(LARGE)) == LARGE
+
+    run_on(loop, scenario())
+
+
+def test_slices_of_files_are_told_apart_from_memory(loop: str, tmp_path: Path) -> None:
+    (tmp_path / "segment").write_bytes(b"m" * MANY)
+    file = LocalDisk().open(str(tmp_path / "segment"))
+
+    async def scenario() -> None:
+        bench = Bench()
+        async with Wires(bench.attach) as wires:
+            end, peer = await wires.connect(receive_bytes=4096)
+            sender = end.sender
+            sender.send([b"h" * 10, file.view(MANY - 10, 10)])
+            sender.send([b"h" * 1000, memoryview(b"copied"), file.view(50, 0)])
+            assert sender.queued_bytes - sender.mapped_bytes == 10 + 1006
+            await bench.do_one()
+            await until(lambda: sender.queued_bytes < MANY)
+            assert sender.queued_bytes - sender.mapped_bytes == 1006
+            reading = asyncio.ensure_future(peer.read(MANY + 1056))
+            while sender.queued_bytes:
+                if bench.jobs.empty():
+                    await asyncio.sleep(0)
+                else:
+                    await bench.do_one()
+            assert (
+                await reading
+                == b"h" * 10 + b"m" * (MANY - 10) + b"h" * 1000 + b"copied" + b"m" * 50
+            )
+            assert sender.mapped_bytes == 0
+            sender.send([file.view(50, 0)])
+            assert sender.queued_bytes == sender.mapped_bytes == 0
+
+    run_on(loop, scenario())
+    file.close()
 
 
 def test_a_descriptor_stays_open_while_a_thread_holds_it(loop: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tierlog.wire.errors import WireError
 from tierlog.wire.header import encode_request, read_request_header
 from tierlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tierlog.wire.opening import OPENINGS_MAX, ProduceOpenings
+from tierlog.wire.opening import OPENING_BYTES_MAX, OPENINGS_MAX, ProduceOpenings
 from tierlog.wire.produce import read_produce
 
 VERSIONS = range(3, 14)
@@ -52,6 +52,15 @@ def test_other_partitions_topics_and_versions_are_not_taken_for_it(version: int)
     for other in VERSIONS:
         if other != version:
             assert openings.find(frame(other, b"x")) is None
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_long_openings_are_not_remembered(version: int) -> None:
+    openings: ProduceOpenings[int] = ProduceOpenings()
+    for size in (OPENING_BYTES_MAX - 40, OPENING_BYTES_MAX + 1):
+        one = frame(version, b"x", name="n" * size)
+        openings.remember(one, version, 1, size)
+        assert (openings.find(one) is None) == (size > OPENING_BYTES_MAX)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

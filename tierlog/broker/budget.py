@@ -29,6 +29,11 @@ class Budget:
         return self.used >= self.bytes_max
 
     @property
+    def is_tight(self) -> bool:
+        """Whether it may soon be full: the time to look for those who hold it for nothing."""
+        return self.used > self.bytes_max // 2
+
+    @property
     def waiting_count(self) -> int:
         return len(self._line)
 

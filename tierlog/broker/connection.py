@@ -8,7 +8,9 @@ further frame is taken: reading stops, and what was already received waits in it
 Bad input ends its own connection and nothing else. When the peer goes away, whatever it still
 waits for is cancelled.
 
-Always holds: `_charged` is this connection's share of the node's budget, and goes back in full.
+Always holds: `_charged` is this connection's share of the node's budget, and goes back in full. It
+counts memory only: slices of files that wait to be sent cost none. The connection's own limits
+count them all.
 """
 
 from __future__ import annotations
@@ -21,9 +23,8 @@ from typing import TYPE_CHECKING, Final, cast
 from tierlog.broker.limits import TURN_PAUSE_S, TURN_S
 from tierlog.broker.receiver import Receiver, size_at
 from tierlog.broker.replies import Replies
-from tierlog.broker.request import CloseConnection, MayBlock, Parts, Peer
+from tierlog.broker.request import MayBlock, Parts, Peer
 from tierlog.wire.api_keys import ApiKey
-from tierlog.wire.errors import BadFrame, WireError
 from tierlog.wire.framing import SIZE_BYTES, frame_size
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Connection(Receiver):
         """A whole request has come."""
         self.is_touched = True
         """Bytes have moved since the listener last looked."""
+        self.queued_before = 0
+        """What was queued when it last looked: not every sender tells of each step."""
         self.quiet_since_s = self.opened_s = listener.now_s()
 
     # What the transport tells
@@ -76,9 +79,15 @@ class Connection(Receiver):
             self._transport.abort()
             return
         self.peer = peer
-        self._sender = self._listener.senders.attach(
-            self._transport, on_drained=self._on_drained, on_lost=self._on_send_failed
-        )
+        try:
+            self._sender = self._listener.attach(
+                self._transport, on_drained=self._on_drained, on_lost=self._on_send_failed
+            )
+        except OSError as error:
+            self._is_ending = True
+            self._listener.turn_away(self, error)
+            self._transport.abort()
+            return
         self._is_open = True
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -131,6 +140,7 @@ class Connection(Receiver):
 
     @property
     def queued_bytes(self) -> int:
+        """Replies that the peer has not taken."""
         return self._sender.queued_bytes
 
     @property
@@ -236,12 +246,13 @@ class Connection(Receiver):
                 self._send(out)
                 out, out_bytes = [], 0
             else:
-                replies.add(answer, request_bytes=size)
+                is_produce = _key_at(view, stop - size)[0] == ApiKey.PRODUCE
+                replies.add(answer, request_bytes=size, is_produce=is_produce)
                 if isinstance(answer, MayBlock):
                     self._send(out)
                     out, out_bytes = [], 0
                     self._send_ready()
-            if self._is_over_budget():
+            if self._is_ending or self._is_over_budget():
                 break
         if count:
             self.has_greeted = True
@@ -291,6 +302,7 @@ class Connection(Receiver):
         self._send(out)
 
     def _on_answered(self) -> None:
+        self.is_touched = True
         self._send_ready()
         if self._is_ending:
             self._close_if_done()
@@ -317,16 +329,7 @@ class Connection(Receiver):
 
     def _refuse(self, error: Exception) -> None:
         """End the connection for what its peer sent, or for what we made of it."""
-        if isinstance(error, BadFrame):
-            self._traffic.closed_bad_frame += 1
-            self._listener.complain(self.peer, f"{error}{_advice(str(error))}")
-        elif isinstance(error, WireError | CloseConnection):
-            self._traffic.closed_by_service += 1
-            self._traffic.parse_errors += isinstance(error, WireError)
-            self._listener.complain(self.peer, str(error))
-        else:
-            self._traffic.failed_requests += 1
-            log.error("a request of %s failed; its connection ends", self.peer, exc_info=error)
+        self._listener.note_refusal(self.peer, error)
         self.end()
 
     # Pace
@@ -349,7 +352,11 @@ class Connection(Receiver):
 
     def _settle(self) -> None:
         """Tell the node's budget what is held here now."""
-        held = self._replies.held + self._sender.queued_bytes + self.kept_bytes
+        replies, sender = self._replies, self._sender
+        queued = sender.queued_bytes
+        held = replies.held - replies.mapped + self.kept_bytes
+        if queued:
+            held += queued - sender.mapped_bytes
         if held != self._charged:
             change, self._charged = held - self._charged, held
             self._budget.change(change)
@@ -390,11 +397,3 @@ class Connection(Receiver):
     def _resume_reading(self) -> None:
         if not (self._is_paused or self._is_ending or self._transport.is_closing()):
             self._transport.resume_reading()
-
-
-def _advice(sentence: str) -> str:
-    if "TLS" in sentence:
-        return ": this port is plaintext; set security.protocol=PLAINTEXT in the client"
-    if "HTTP" in sentence:
-        return ": this is the Kafka port; the HTTP port is another one"
-    return ""

@@ -140,7 +140,7 @@ class Dispatcher:
         if known is None:
             header, position = read_request_header(frame)
             assert header.client_id is not None
-            if len(self._client_ids) < CLIENT_IDS_MAX:
+            if len(self._client_ids) < CLIENT_IDS_MAX and length <= CLIENT_ID_BYTES_MAX:
                 self._client_ids[text] = header.client_id
             return header.client_id, position
         return known, position + is_flexible
@@ -164,6 +164,8 @@ class Dispatcher:
 
 CLIENT_IDS_MAX = 1000
 """Remembered decoded client ids; beyond that they are decoded each time."""
+CLIENT_ID_BYTES_MAX = 256
+"""So are longer ones."""
 
 
 def typed(handle: TypedHandler, api: ApiKey) -> RawHandler:

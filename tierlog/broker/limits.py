@@ -38,7 +38,8 @@ class ConnectionLimits:
     """A connection that has not sent one whole request by then is nobody's client."""
     frame_s: float = 30.0
     """A frame that has begun and of which nothing more arrives for so long ends the connection:
-    it holds memory that others may wait for."""
+    it holds memory that others may wait for. So do replies that are not read, while memory is
+    tight; else these may wait for `idle_s`: a consumer may be busy with those before."""
     idle_s: float = 600.0
     """connections.max.idle.ms."""
 

@@ -16,11 +16,14 @@ from tierlog.broker.budget import Budget
 from tierlog.broker.buffers import Buffers
 from tierlog.broker.connection import Connection
 from tierlog.broker.limits import ConnectionLimits
-from tierlog.broker.request import Peer, Service
+from tierlog.broker.request import CloseConnection, Peer, Service
 from tierlog.broker.traffic import Traffic
+from tierlog.wire.errors import BadFrame, WireError
 
 if TYPE_CHECKING:
-    from tierlog.env import Env
+    from collections.abc import Callable
+
+    from tierlog.env import Env, Sender
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +45,18 @@ class Listener:
         env: Env,
         limits: ConnectionLimits | None = None,
         traffic: Traffic | None = None,
+        *,
+        close_idle_files: Callable[[], bool] = lambda: False,
+        finish_waiting: Callable[[], None] = lambda: None,
     ) -> None:
+        """`close_idle_files` makes room when no more can be opened, and says whether it could;
+        `finish_waiting` has requests answered that would wait for something to happen."""
         self.service = service
         self.limits = limits or ConnectionLimits()
         self.traffic = traffic or Traffic()
-        self.senders = env.senders
+        self._senders = env.senders
+        self._close_idle_files = close_idle_files
+        self._finish_waiting = finish_waiting
         self.buffers = Buffers()
         self.budget = Budget(self.limits.node_bytes_max)
         self.now_s = env.clock.monotonic
@@ -80,6 +90,7 @@ class Listener:
                 connection.end()
             else:
                 connection.abort()
+        self._finish_waiting()
         try:
             async with asyncio.timeout(timeout_s):
                 await self._wait_until_all_gone()
@@ -141,6 +152,21 @@ class Listener:
         self._connections[connection] = peer.host
         return peer
 
+    def attach(self, transport: asyncio.Transport, **told: Callable[..., None]) -> Sender:
+        """A sender for the connection. Raises `OSError`: each takes an open file."""
+        try:
+            return self._senders.attach(transport, **told)
+        except OSError:
+            if not self._close_idle_files():
+                raise
+        return self._senders.attach(transport, **told)
+
+    def turn_away(self, connection: Connection, error: OSError) -> None:
+        """It was admitted, and cannot be served."""
+        self.traffic.refused_no_files += 1
+        self.complain(connection.peer, f"{error}; `ulimit -n` says how many files there may be")
+        self.forget(connection)
+
     def forget(self, connection: Connection) -> None:
         host = self._connections.pop(connection)
         self.traffic.open_count -= 1
@@ -149,6 +175,19 @@ class Listener:
             del self._by_host[host]
         if not self._connections:
             self._all_gone.set()
+
+    def note_refusal(self, peer: Peer, error: Exception) -> None:
+        """Count and tell why a connection ends: for what its peer sent, or what we made of it."""
+        if isinstance(error, BadFrame):
+            self.traffic.closed_bad_frame += 1
+            self.complain(peer, f"{error}{_advice(str(error))}")
+        elif isinstance(error, WireError | CloseConnection):
+            self.traffic.closed_by_service += 1
+            self.traffic.parse_errors += isinstance(error, WireError)
+            self.complain(peer, str(error))
+        else:
+            self.traffic.failed_requests += 1
+            log.error("a request of %s failed; its connection ends", peer, exc_info=error)
 
     def complain(self, peer: Peer, sentence: str) -> None:
         """A line in the log, not too many for each address."""
@@ -176,7 +215,8 @@ class Listener:
     def _has_place_for(self, peer: Peer) -> bool:
         if len(self._connections) >= self.limits.connections_max:
             self.traffic.refused_node_full += 1
-            self.complain(peer, f"{len(self._connections)} are open, as many as max.connections")
+            count = len(self._connections)
+            self.complain(peer, f"{count} are open, as many as max.connections or files allow")
             return False
         if self._by_host[peer.host] >= self.limits.connections_per_ip_max:
             self.traffic.refused_ip_full += 1
@@ -189,7 +229,11 @@ class Listener:
     async def _sweep_forever(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_S)
-            self.sweep()
+            try:
+                self.sweep()
+            except Exception:
+                # Without the sweep the budget would jam; one bad look must not end it.
+                log.exception("looking after the connections failed")
 
     def sweep(self) -> None:
         """Look at every connection once."""
@@ -199,12 +243,14 @@ class Listener:
             self._look_at(connection, now)
 
     def _look_at(self, connection: Connection, now: float) -> None:
-        if connection.is_touched:
-            connection.is_touched = False
+        queued = connection.queued_bytes
+        if connection.is_touched or queued != connection.queued_before:
+            connection.is_touched, connection.queued_before = False, queued
             connection.quiet_since_s = now
         else:
             connection.rest()
         limits, traffic = self.limits, self.traffic
+        unread_s = limits.frame_s if self.budget.is_tight else limits.idle_s
         quiet_s = now - connection.quiet_since_s
         is_late = now - connection.opened_s >= limits.handshake_s
         if is_late and not connection.has_greeted and not connection.is_waiting:
@@ -213,6 +259,9 @@ class Listener:
         elif connection.is_stuck and quiet_s >= limits.frame_s:
             traffic.closed_stalled += 1
             self._cut(connection, f"stopped in the middle for {quiet_s:.0f} s")
+        elif queued and quiet_s >= unread_s:
+            traffic.closed_stalled += 1
+            self._cut(connection, f"did not read its replies for {quiet_s:.0f} s")
         elif quiet_s >= limits.idle_s and not connection.is_waiting:
             traffic.closed_idle += 1
             connection.abort()
@@ -220,3 +269,11 @@ class Listener:
     def _cut(self, connection: Connection, sentence: str) -> None:
         self.complain(connection.peer, sentence)
         connection.abort()
+
+
+def _advice(sentence: str) -> str:
+    if "TLS" in sentence:
+        return ": this port is plaintext; set security.protocol=PLAINTEXT in the client"
+    if "HTTP" in sentence:
+        return ": this is the Kafka port; the HTTP port is another one"
+    return ""

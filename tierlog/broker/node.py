@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tierlog.broker import state
 from tierlog.broker.catalogue import Catalogue
 from tierlog.broker.controller import Controller
+from tierlog.broker.longpolls import LongPolls
 from tierlog.broker.looplag import LoopLag
 from tierlog.broker.producer_ids import ProducerIds
 from tierlog.broker.registration import register
@@ -22,6 +23,7 @@ from tierlog.broker.stats import NodeStats
 from tierlog.broker.upkeep import Upkeep
 from tierlog.config import parse_address
 from tierlog.hot import LogDirectory
+from tierlog.hot.directory import FILES_MAX
 from tierlog.metastore import Compare, LocalMetaStore, Put
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class Node:
         self.node_id = settings.node_id
         self.cluster_id = ""
         self.stats = NodeStats()
+        self.long_polls = LongPolls()
         self.api_versions: list[ApiVersion] = []
         self.catalogue = Catalogue(metastore, directory, settings)
         self.producer_ids = ProducerIds(metastore)
@@ -76,15 +79,18 @@ class Node:
         self.broken: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     @classmethod
-    async def open(cls, env: Env, settings: NodeSettings, data: str) -> Node:
-        """A node on its data directory. Raises `DirectoryInUse` if another process has it."""
+    async def open(
+        cls, env: Env, settings: NodeSettings, data: str, *, files_max: int = FILES_MAX
+    ) -> Node:
+        """A node on its data directory, whose logs keep so many files open. Raises
+        `DirectoryInUse` if another process has it."""
         node: list[Node] = []
 
         def on_broken(fault: LogBroken) -> None:
             for one in node:
                 one.breaks(fault)
 
-        directory = LogDirectory(env, f"{data}/{LOGS}", on_broken=on_broken)
+        directory = LogDirectory(env, f"{data}/{LOGS}", files_max=files_max, on_broken=on_broken)
         try:
             metastore = await LocalMetaStore.open(env, f"{data}/{META}")
         except BaseException:

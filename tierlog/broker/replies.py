@@ -11,7 +11,9 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
+from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.broker.request import CloseConnection, Parts
+from tierlog.env import mapped_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,22 +23,27 @@ if TYPE_CHECKING:
 PENDING_BYTES: Final = 3 * 1024
 """What a request under way costs beside its own bytes: a future, a task, decoded values. A fetch
 that waits for one partition was seen to take 3 KB."""
+DECODED_FACTOR: Final = 15
+"""What decoded values take for each byte that listed them: a partition of a Fetch is some 25 bytes,
+and 400 when it is decoded and waits."""
+DECODED_BYTES_MAX: Final = REQUEST_ELEMENTS_MAX * 400
+"""A larger request lists no more; its bytes are long names, or batches."""
 
 
 class _Slot:
-    __slots__ = ("_on_ready", "answer", "held")
+    __slots__ = ("_replies", "answer", "held", "mapped")
 
-    def __init__(self, answer: Answer, held: int, on_ready: Callable[[], None]) -> None:
+    def __init__(self, answer: Answer, replies: Replies) -> None:
         self.answer = answer
-        self.held = held
-        self._on_ready: Callable[[], None] | None = on_ready
+        self.held = self.mapped = 0
+        self._replies: Replies | None = replies
 
     def answered(self, _: object) -> None:
-        if self._on_ready is not None:
-            self._on_ready()
+        if self._replies is not None:
+            self._replies.answered(self)
 
     def forget(self) -> None:
-        self._on_ready = None
+        self._replies = None
 
     @property
     def is_ready(self) -> bool:
@@ -45,29 +52,46 @@ class _Slot:
 
 class Replies:
     """See the module. `held` is what the requests and replies in here cost; it is 0 when there are
-    none."""
+    none. `mapped` of that are slices of files, which hold no memory."""
 
-    __slots__ = ("_on_ready", "_slots", "held")
+    __slots__ = ("_on_ready", "_slots", "held", "mapped")
 
     def __init__(self, on_ready: Callable[[], None]) -> None:
         self._slots: deque[_Slot] = deque()
         self._on_ready = on_ready
-        self.held = 0
+        self.held = self.mapped = 0
 
     @property
     def count(self) -> int:
         return len(self._slots)
 
-    def add(self, answer: Answer, *, request_bytes: int) -> None:
+    def add(self, answer: Answer, *, request_bytes: int, is_produce: bool) -> None:
         """Take a place at the end. `on_ready` is called when a future here is done."""
+        slot = _Slot(answer, self)
         if isinstance(answer, asyncio.Future):
-            slot = _Slot(answer, request_bytes + PENDING_BYTES, self._on_ready)
+            slot.held = request_bytes + PENDING_BYTES
+            if not is_produce:  # Whose bytes are batches, and in the log by now.
+                slot.held += min(request_bytes * DECODED_FACTOR, DECODED_BYTES_MAX)
+            self.held += slot.held
             answer.add_done_callback(slot.answered)
         else:
-            size = sum(map(len, answer)) if answer else 0
-            slot = _Slot(answer, size + PENDING_BYTES, self._on_ready)
-        self.held += slot.held
+            self._weigh(slot, answer)
         self._slots.append(slot)
+
+    def answered(self, slot: _Slot) -> None:
+        """One of the futures is done. Behind others its reply waits and costs what it holds."""
+        if slot is not self._slots[0]:
+            future = cast("asyncio.Future[Parts | None]", slot.answer)
+            if not future.cancelled() and future.exception() is None:
+                self._weigh(slot, future.result())
+        self._on_ready()
+
+    def _weigh(self, slot: _Slot, parts: Parts | None) -> None:
+        held = sum(map(len, parts or ())) + PENDING_BYTES
+        mapped = mapped_bytes(parts or ())
+        self.held += held - slot.held
+        self.mapped += mapped - slot.mapped
+        slot.held, slot.mapped = held, mapped
 
     def ready(self) -> Iterator[Parts]:
         """Take the replies whose turn it is. Raises what a handler raised, in its turn."""
@@ -75,6 +99,7 @@ class Replies:
         while slots and slots[0].is_ready:
             slot = slots.popleft()
             self.held -= slot.held
+            self.mapped -= slot.mapped
             slot.forget()
             if parts := _parts_of(slot.answer):
                 yield parts
@@ -82,7 +107,7 @@ class Replies:
     def cancel(self) -> None:
         """Nobody waits for any of these."""
         slots, self._slots = self._slots, deque()
-        self.held = 0
+        self.held = self.mapped = 0
         for slot in slots:
             slot.forget()
             if isinstance(slot.answer, asyncio.Future):

@@ -10,6 +10,8 @@ class Traffic:
     """A gauge."""
     refused_node_full: int = 0
     refused_ip_full: int = 0
+    refused_no_files: int = 0
+    """The process may not open another file."""
     closed_bad_frame: int = 0
     """Sizes that cannot be, TLS and HTTP included."""
     closed_by_service: int = 0
@@ -18,7 +20,7 @@ class Traffic:
     closed_handshake: int = 0
     closed_idle: int = 0
     closed_stalled: int = 0
-    """In the middle of a frame."""
+    """In the middle of a frame, or with replies that the peer does not read."""
     failed_requests: int = 0
     """Handlers that raised what they should not."""
     failed_sends: int = 0

@@ -11,6 +11,8 @@ from tierlog.env.clock import Clock, SystemClock
 from tierlog.env.direct import DirectSenders
 from tierlog.env.disk import Disk, DiskLock, File, LocalDisk
 from tierlog.env.env import Env, local_env
+from tierlog.env.mapping import mapped_bytes
+from tierlog.env.openfiles import raise_files_max
 from tierlog.env.rng import Rng, SystemRng
 from tierlog.env.senders import PlainSenders, Sender, Senders
 from tierlog.env.tasks import LocalTasks, Tasks
@@ -32,4 +34,6 @@ __all__ = [
     "SystemRng",
     "Tasks",
     "local_env",
+    "mapped_bytes",
+    "raise_files_max",
 ]

@@ -22,6 +22,7 @@ import threading
 from queue import SimpleQueue
 from typing import Final
 
+from tierlog.env.mapping import mapped_bytes
 from tierlog.env.senders import LINGER_S, OnDrained, OnLost, PlainSender, Sender
 from tierlog.types import Bytes
 
@@ -45,7 +46,7 @@ class DirectSender:
         "_is_dead",
         "_is_waiting",
         "_job",
-        "_job_may_block",
+        "_job_mapped_bytes",
         "_jobs",
         "_loop",
         "_may_block",
@@ -55,6 +56,7 @@ class DirectSender:
         "_socket",
         "_timer",
         "_transport",
+        "mapped_bytes",
         "queued_bytes",
     )
 
@@ -66,7 +68,7 @@ class DirectSender:
         on_drained: OnDrained,
         on_lost: OnLost,
     ) -> None:
-        self.queued_bytes = 0
+        self.queued_bytes = self.mapped_bytes = 0
         self._jobs = jobs
         self._transport = transport
         self._on_drained = on_drained
@@ -76,7 +78,7 @@ class DirectSender:
         self._queue: list[Bytes] = []
         self._may_block = False
         self._job: list[Bytes] = []
-        self._job_may_block = False
+        self._job_mapped_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._has_thread = self._is_waiting = self._is_closing = self._is_dead = False
 
@@ -91,6 +93,7 @@ class DirectSender:
         self._queue += parts
         self._may_block |= may_block
         self.queued_bytes += size
+        self.mapped_bytes += mapped_bytes(parts)
         if is_idle:
             self._go_on()
 
@@ -128,16 +131,18 @@ class DirectSender:
             self._queue = parts.copy()
             drop(self._queue, sent)
             self.queued_bytes = size - sent
+            self.mapped_bytes = mapped_bytes(self._queue)
             self._wait_for_peer()
 
     def _go_on(self) -> None:
         """Something is queued and nobody sends it."""
         parts, self._queue = self._queue, []
         if self.queued_bytes <= INLINE_BYTES_MAX and not self._may_block:
-            size, self.queued_bytes = self.queued_bytes, 0
+            size, self.queued_bytes, self.mapped_bytes = self.queued_bytes, 0, 0
             self._send_now(parts, size)
         else:
-            self._job, self._job_may_block, self._may_block = parts, self._may_block, False
+            self._job, self._may_block = parts, False
+            self._job_mapped_bytes = self.mapped_bytes
             self._has_thread = True
             self._jobs.put(self)
 
@@ -165,9 +170,12 @@ class DirectSender:
             self._fail(error)
         else:
             self.queued_bytes -= sent
+            if self._job_mapped_bytes:
+                self.mapped_bytes -= self._job_mapped_bytes - mapped_bytes(job)
             if job:
                 self._queue = job + self._queue
-                self._may_block |= self._job_may_block
+                # What a thread began a thread ends: the rest of a large reply may be cold as well.
+                self._may_block = True
                 self._wait_for_peer()
             elif self._queue:
                 self._go_on()
@@ -189,7 +197,7 @@ class DirectSender:
         self._stop_waiting()
         self._is_dead = True
         self._queue = []
-        self.queued_bytes = 0
+        self.queued_bytes = self.mapped_bytes = 0
         if not self._has_thread:
             self._socket.close()
         else:
@@ -282,9 +290,13 @@ def drop(parts: list[Bytes], count: int) -> None:
 def _duplicate(transport: asyncio.Transport) -> socket.socket:
     original = transport.get_extra_info("socket")
     copy = socket.fromfd(original.fileno(), original.family, original.type)
-    copy.setblocking(False)
-    if original.family in (socket.AF_INET, socket.AF_INET6):
-        copy.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        copy.setblocking(False)
+        if original.family in (socket.AF_INET, socket.AF_INET6):
+            copy.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError:
+        copy.close()
+        raise
     return copy
 
 

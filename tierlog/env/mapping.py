@@ -13,6 +13,9 @@ import ctypes.util
 import mmap
 import os
 import weakref
+from collections.abc import Iterable
+
+from tierlog.types import Bytes
 
 LENGTH_MIN = 128 << 20
 """Address space is free; a segment of the usual size is mapped once, however it grows."""
@@ -35,6 +38,15 @@ _mincore = ctypes.PyDLL(ctypes.util.find_library("c")).mincore
 _mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 _PAGE_BYTES = mmap.PAGESIZE
 MAP_FAILED = ctypes.c_void_p(-1).value
+
+
+def mapped_bytes(parts: Iterable[Bytes]) -> int:
+    """How many bytes of the parts are slices of mappings: pages of files, which hold no memory."""
+    return sum(
+        len(part)
+        for part in parts
+        if type(part) is memoryview and isinstance(part.obj, ctypes.Array)
+    )
 
 
 class Mapping:

@@ -26,6 +26,11 @@ class Sender(Protocol):
         """Given and not yet in the kernel."""
         ...
 
+    @property
+    def mapped_bytes(self) -> int:
+        """Those of the queued bytes that are slices of files and hold no memory."""
+        ...
+
     def send(self, parts: list[Bytes], *, may_block: bool = False) -> None:
         """Send the parts, which must not change any more. `may_block`: touching them may wait for
         the disk. Ignored after `close` or `abort`."""
@@ -70,6 +75,10 @@ class PlainSender:
     @property
     def queued_bytes(self) -> int:
         return self._transport.get_write_buffer_size()
+
+    @property
+    def mapped_bytes(self) -> int:
+        return 0  # A transport's buffer is a copy.
 
     def send(self, parts: list[Bytes], *, may_block: bool = False) -> None:
         if self._timer is None and not self._transport.is_closing():

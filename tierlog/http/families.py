@@ -133,10 +133,12 @@ CONNECTIONS: Final = (
     Family(
         "tierlog_connections_refused_total",
         "counter",
-        "Connections turned away: max.connections or max.connections.per.ip is reached.",
+        "Connections turned away: max.connections or max.connections.per.ip is reached, or there "
+        "is no file for them.",
         by_reason(
             node_full=lambda listener: listener.traffic.refused_node_full,
             ip_full=lambda listener: listener.traffic.refused_ip_full,
+            no_files=lambda listener: listener.traffic.refused_no_files,
         ),
         ("reason",),
     ),
@@ -144,7 +146,8 @@ CONNECTIONS: Final = (
         "tierlog_connections_closed_total",
         "counter",
         "Connections that the node ended: a size that cannot be (TLS and HTTP included), a bad "
-        "request, no first request in time, idle, or stuck in the middle of a request.",
+        "request, no first request in time, idle, or stuck: in the middle of a request, or with "
+        "replies that are not read.",
         by_reason(
             bad_frame=lambda listener: listener.traffic.closed_bad_frame,
             bad_request=lambda listener: listener.traffic.closed_by_service,

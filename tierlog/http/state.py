@@ -87,7 +87,7 @@ def connections(view: NodeView) -> dict[str, object]:
     return {
         "open": traffic.open_count,
         "accepted": traffic.accepted,
-        "refused": traffic.refused_node_full + traffic.refused_ip_full,
+        "refused": traffic.refused_node_full + traffic.refused_ip_full + traffic.refused_no_files,
         "in_flight_bytes": listener.in_flight_bytes,
         "pending_requests": listener.pending_requests,
         "received_bytes": traffic.bytes_in,

@@ -20,6 +20,9 @@ T = TypeVar("T")
 
 OPENINGS_MAX: Final = 128
 """Partitions of a topic that one producer writes to in turn; beyond that it begins again."""
+OPENING_BYTES_MAX: Final = 512
+"""The longest topic name with a usual client id. Longer ones are parsed each time: a connection
+that says little must not make the node remember megabytes."""
 
 _HEAD_BYTES: Final = 8
 """API, version and correlation id; the opening stands behind them."""
@@ -55,6 +58,8 @@ class ProduceOpenings(Generic[T]):
         else:
             end = len(frame) - batch_bytes - _SIZE_BYTES
         head, length = bytes(frame[:4]), end - _HEAD_BYTES
+        if length > OPENING_BYTES_MAX:
+            return
         if head != self._head or length != self._length or len(self._known) >= OPENINGS_MAX:
             self._begin(head, length, flexible=flexible)
         self._known[bytes(frame[_HEAD_BYTES:end])] = value

@@ -275,6 +275,7 @@ class PendingFetch:
         for log in self._logs:
             log.watch(self._wake)
         self._answer.add_done_callback(self._end)
+        self._call.node.long_polls.add(self._finish)
         return self._answer
 
     def _wake(self) -> None:
@@ -300,6 +301,7 @@ class PendingFetch:
     def _end(self, _: asyncio.Future[Parts | None]) -> None:
         """Answered, or its peer went away."""
         self._timer.cancel()
+        self._call.node.long_polls.discard(self._finish)
         for log in self._logs:
             log.unwatch(self._wake)
         self._logs = []
