@@ -36,7 +36,7 @@ def hunt_broker(seed: int) -> str | None:
 
 def acked_before_durable() -> AbstractContextManager[object]:
     """acks=all is answered as soon as the batch is written."""
-    return patch.object(produce, "wait_for", lambda log, end, waits: None)
+    return patch.object(produce, "wait_for", lambda log, end: None)
 
 
 @contextmanager
@@ -44,14 +44,12 @@ def duplicate_answered_at_once() -> Iterator[None]:
     """A repeated batch has been written, so why wait: but its first copy may not be durable."""
     place = produce.place
 
-    def hasty(topic: Any, index: int, batch: Any, acks: int, waits: Any, call: Any) -> Any:
+    def hasty(topic: Any, index: int, batch: Any, acks: int, call: Any) -> Any:
         before = [one.log.log_end for one in topic.partitions]
-        count = len(waits)
-        placed = place(topic, index, batch, acks, waits, call)
-        if placed.error is None and before == [one.log.log_end for one in topic.partitions]:
-            for wait in waits[count:]:
-                wait.cancel()
-            del waits[count:]
+        placed = place(topic, index, batch, acks, call)
+        if placed.wait and before == [one.log.log_end for one in topic.partitions]:
+            placed.wait.cancel()
+            return placed._replace(wait=None)
         return placed
 
     with patch.object(produce, "place", hasty):
