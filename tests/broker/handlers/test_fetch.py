@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.broker.support import Served, serving
-from tests.hot.support import batch
+from tests.hot.support import FixedClock, batch
 from tierlog.hot import Log
 from tierlog.hot.names import segment_path
 from tierlog.records.batch import patch_offset, validate_stored
@@ -353,6 +353,26 @@ async def test_waiting_looks_only_at_partitions_that_changed(
     _, response = served.decoded(asked, NEWEST, await answer)
     found = [len(offsets(one.records)) for one in response.responses[0].partitions]
     assert found == [2 if index in (3, 7) else 1 for index in range(20)]
+
+
+async def test_slow_reads_leave_partitions_to_the_next_fetch(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await served.create("t", partitions=4)
+    for index in range(4):
+        await served.fill("t", 1, partition=index)
+    clock = served.node.env.clock
+    assert isinstance(clock, FixedClock)
+    view = Log.view
+
+    def slow(log: Log, *args: Any, **named: Any) -> Any:
+        clock.ms += 20
+        return view(log, *args, **named)
+
+    monkeypatch.setattr(Log, "view", slow)
+    found = await fetch(served, "t", *[ask(index) for index in range(4)])
+    assert [offsets(one.records) for one in found] == [[0], [0], [], []]
+    assert {one.error_code for one in found} == {0}
 
 
 # Waiting

@@ -49,6 +49,9 @@ REPLICA_STATE_FROM: Final = 15
 READ_COMMITTED: Final = 1
 ON_LOOP_MAX: Final = 64 << 10
 """Bytes of a partition that a sender may still send on the loop."""
+READING_S_MAX: Final = 0.03
+"""Time that one fetch gets for its reads, since the first of old bytes is slow; partitions that it
+does not get to have their turn in the next fetch."""
 
 
 class Read(NamedTuple):
@@ -171,6 +174,8 @@ class PendingFetch:
         "_full_count",
         "_has_error",
         "_min_bytes",
+        "_monotonic",
+        "_read_until_s",
         "_reads",
         "_request",
         "_size",
@@ -182,6 +187,7 @@ class PendingFetch:
     def __init__(self, request: FetchRequest, call: Call) -> None:
         self._request = request
         self._call = call
+        self._monotonic = call.node.env.clock.monotonic
         self._bytes_max = min(max(request.max_bytes, 0), call.node.settings.fetch_max_bytes)
         self._topics = [
             (topic.topic_id if call.version >= IDS_FROM else topic.topic, topic.partitions)
@@ -211,6 +217,7 @@ class PendingFetch:
         """Look at every partition, in the order of the request, until the bytes are used up."""
         self._has_error = False
         self._size = 0
+        self._read_until_s = self._monotonic() + READING_S_MAX
         self._reads = [
             (key, [self._read(key, ask) for ask in partitions]) for key, partitions in self._topics
         ]
@@ -260,7 +267,7 @@ class PendingFetch:
             return Read(ask.partition, 0, end, log.log_start)
         limit = min(ask.partition_max_bytes, self._bytes_max - self._size)
         is_first = self._size == 0
-        if limit <= 0 and not is_first:
+        if not is_first and (limit <= 0 or self._monotonic() > self._read_until_s):
             return Read(ask.partition, 0, end, log.log_start)
         records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
         if not len(records):
