@@ -4,8 +4,10 @@ import pytest
 
 from tests.hot.support import append_values, open_log, read_values
 from tests.hot.test_log_files import FewFiles
-from tierlog.hot import Log
+from tierlog.hot import Log, LogSettings
 from tierlog.hot.errors import ReadFailed, TooManyFiles
+from tierlog.hot.reader import UNCHECKED_MAX
+from tierlog.records.batch import iter_batches
 from tierlog.sim.disk import SimDisk
 from tierlog.types import Offset, TimestampMs
 
@@ -67,3 +69,26 @@ def test_a_read_without_a_free_file_says_so() -> None:
         log.read(Offset(3), bytes_max=100)
     disk.files_max = 100
     assert len(read_values(log)) == 21
+
+
+def test_one_read_checks_a_mebibyte_of_old_bytes_at_most() -> None:
+    """Checking holds up the loop; what was checked is given in one piece."""
+    disk = SimDisk()
+    roomy = LogSettings()
+    log, _ = open_log(disk, roomy)
+    for _ in range(30):
+        append_values(log, b"x" * 100_000)
+    append_values(log, b"y" * (UNCHECKED_MAX + 1))
+    log.close_now()
+    disk.kill()
+    log, _ = open_log(disk, roomy)
+    offset, sizes = Offset(0), []
+    while offset < 30:
+        data = log.view(offset, bytes_max=50 << 20)
+        sizes.append(len(data))
+        offset = max(header.next_offset for _, header in iter_batches(bytes(data)))
+    assert max(sizes[:-1]) <= UNCHECKED_MAX
+    assert min(sizes) > UNCHECKED_MAX - 110_000
+    if offset == 30:
+        assert len(log.view(Offset(30), bytes_max=1)) > UNCHECKED_MAX
+    assert len(log.view(Offset(0), bytes_max=50 << 20)) == log.size_bytes

@@ -36,7 +36,7 @@ def hunt_broker(seed: int) -> str | None:
 
 def acked_before_durable() -> AbstractContextManager[object]:
     """acks=all is answered as soon as the batch is written."""
-    return patch.object(produce, "wait_for", lambda log, end, waits: None)
+    return patch.object(produce, "wait_for", lambda log, end: None)
 
 
 @contextmanager
@@ -51,9 +51,8 @@ def duplicate_answered_at_once() -> Iterator[None]:
         is_duplicate = appended.is_duplicate
         return appended
 
-    def hasty(log: Log, end: Offset, waits: Any) -> None:
-        if not is_duplicate:
-            wait_for(log, end, waits)
+    def hasty(log: Log, end: Offset) -> Any:
+        return None if is_duplicate else wait_for(log, end)
 
     with patch.object(Log, "append", noting), patch.object(produce, "wait_for", hasty):
         yield

@@ -17,3 +17,19 @@ async def in_turns(items: Iterable[T], count: int = 200) -> AsyncIterator[T]:
         yield item
         if number % count == 0:
             await asyncio.sleep(0)
+
+
+class Turns:
+    """The same for steps of different lengths."""
+
+    __slots__ = ("_count", "_left")
+
+    def __init__(self, count: int) -> None:
+        self._count = self._left = count
+
+    async def spend(self, count: int) -> None:
+        """So much was done."""
+        self._left -= count
+        if self._left <= 0:
+            self._left = self._count
+            await asyncio.sleep(0)

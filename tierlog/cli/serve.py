@@ -6,11 +6,9 @@ stdout carries the ready line and nothing else. Signals are the server's busines
 import asyncio
 import logging
 import os
-import resource
 import signal
 import sys
 import tomllib
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,20 +42,10 @@ def run_server(options: ServeOptions) -> None:
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    raise_file_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings))
     # Everything is closed: a SIGTERM more must not turn that into a failure.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def raise_file_limit() -> None:
-    """Take as many files as the system allows: it usually grants programs a thousand unless they
-    ask, and every connection and every partition needs some."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with suppress(ValueError, OSError):  # Some systems name a limit that they do not grant.
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def settings_of(options: ServeOptions) -> NodeSettings:

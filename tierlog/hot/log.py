@@ -210,6 +210,15 @@ class Log(ClosingLog):
         except OSError as fault:
             raise self._read_fault(fault) from fault
 
+    def measure(self, offset: Offset, *, end: Offset) -> tuple[int, bool]:
+        """Bytes that one read from `offset` to `end` could give, and whether later appends could
+        make them more: not so at the end of a sealed segment. Looks at headers, reads no batch."""
+        self._require_files()
+        try:
+            return self.segments.measure(offset, end=end)
+        except OSError as fault:
+            raise self._read_fault(fault) from fault
+
     def is_recent(self, offset: Offset, size: int) -> bool:
         """Whether a view of `size` bytes at `offset` can be sent without waiting for the disk.
 

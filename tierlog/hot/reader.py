@@ -26,6 +26,10 @@ LARGE_BYTES = 64 << 10
 """Reads of this size and more end where the index says: an index interval less, and no byte is
 copied twice."""
 
+UNCHECKED_MAX = 1 << 20
+"""Bytes that one read checks for the first time, unless a batch is larger: it is the loop that
+reads and checks them, and the next read goes on from there."""
+
 KNOWN_MAX = 32
 """Remembered batch starts: a sequential reader asks next for where its last read ended."""
 
@@ -125,9 +129,7 @@ class SegmentReader:
                 return None
             stop, next_offset = border
             size = stop - position
-        if size <= 0 or not (
-            position >= self._trusted_from or self._checked.covers(position, stop)
-        ):
+        if size <= 0 or not self._is_checked(position, stop):
             return None
         self._remember(next_offset, stop)
         return position, size
@@ -188,6 +190,8 @@ class SegmentReader:
         if position >= stop:
             return b""
         size = min(max(bytes_max, HEADER_BYTES), stop - position)
+        if size > UNCHECKED_MAX and not self._is_checked(position, position + size):
+            size = UNCHECKED_MAX
         if LARGE_BYTES <= size < stop - position:
             data, next_offset = self._up_to_border(position, size, stop)
             is_short = not data
@@ -197,14 +201,15 @@ class SegmentReader:
             if position + size < stop and not is_short:
                 data, next_offset = self._whole_batches(data, position, stop)
                 is_short = not data
-        if is_short or not (
-            position >= self._trusted_from or self._checked.covers(position, position + len(data))
-        ):
+        if is_short or not self._is_checked(position, position + len(data)):
             checked = self._check(data, position, expected)
             if is_short or len(checked) < len(data):
                 return checked
         self._remember(next_offset, Position(position + len(data)))
         return data
+
+    def _is_checked(self, start: int, end: int) -> bool:
+        return start >= self._trusted_from or self._checked.covers(start, end)
 
     def _up_to_border(self, position: Position, size: int, stop: Position) -> tuple[Bytes, Offset]:
         """Whole batches, up to the last one within `size` that the index knows.

@@ -76,6 +76,16 @@ class SegmentList:
             offset = max(offset, reader.segment.base_offset)
         return reader.view(offset, bytes_max=bytes_max, end=end)
 
+    def measure(self, offset: Offset, *, end: Offset) -> tuple[int, bool]:
+        """Bytes of the segment that holds `offset`, from there to `end`; whether it still grows."""
+        reader = self._turn_to(offset)
+        if reader is None:
+            return 0, False  # A gap at the end: nothing will ever be appended there.
+        segment = reader.segment
+        begin = reader.locate(max(offset, segment.base_offset))
+        stop = reader.locate(end, behind=begin)[0]
+        return max(stop - begin[0], 0), segment.is_active
+
     def is_cached(self, offset: Offset, size: int) -> bool:
         """Whether `size` bytes from the batch that holds `offset` on are in the page cache."""
         reader = self._turn_to(offset)

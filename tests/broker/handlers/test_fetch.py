@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.broker.support import Served, serving
-from tests.hot.support import batch
+from tests.hot.support import FixedClock, batch
+from tierlog.hot import Log
 from tierlog.hot.names import segment_path
 from tierlog.records.batch import patch_offset, validate_stored
 from tierlog.records.record import decode_records
@@ -218,6 +219,160 @@ async def test_read_committed_has_an_empty_list_of_aborted_transactions(served: 
     found = response.responses[0].partitions[0]
     assert found.aborted_transactions == []
     assert found.last_stable_offset == 1
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2])
+async def test_between_high_watermark_and_log_end_a_fetch_waits(
+    served: Served, offset: int
+) -> None:
+    topic = await served.create("t")
+    now = served.node.now_ms()
+    topic.partition(0).append(memoryview(batch(b"a", b"b", timestamp=now)), now)
+    (found,) = await fetch(served, "t", ask(0, offset))
+    assert (found.error_code, offsets(found.records), found.high_watermark) == (0, [], 0)
+    asked = request(served, "t", ask(0, offset), wait_ms=60_000)
+    answer = await waiting(served, asked)
+    await topic.partition(0).log.settle()
+    if offset == 2:
+        await served.fill("t", 1)
+    _, response = served.decoded(asked, NEWEST, await answer)
+    (found,) = response.responses[0].partitions
+    assert found.error_code == 0
+    assert offsets(found.records) == ([2] if offset == 2 else [0, 1])
+
+
+# Enough
+
+SIZE = len(batch(b"value"))
+
+
+async def at_once(served: Served, asked: FetchRequest) -> list[list[int]]:
+    """The offsets of each partition, of an answer that does not wait."""
+    answer = served.send(asked, NEWEST)
+    assert isinstance(answer, list), "it waits"
+    _, response = served.decoded(asked, NEWEST, answer)
+    return [offsets(one.records) for topic in response.responses for one in topic.partitions]
+
+
+@pytest.mark.parametrize("limit", [2 * SIZE, 3 * SIZE - 1, 2 * SIZE + 1])
+@pytest.mark.parametrize("others", [0, 1])
+async def test_min_bytes_at_the_limit_of_the_partition_does_not_wait(
+    served: Served, limit: int, others: int
+) -> None:
+    """Whole batches need not fill the limit: what counts is what lies there."""
+    await served.create("t", partitions=2)
+    await served.fill("t", 5)
+    asks = [ask(0, bytes_max=limit), ask(1)][: 1 + others]
+    asked = request(served, "t", *asks, min_bytes=limit, wait_ms=60_000)
+    assert (await at_once(served, asked))[0] == [0, 1]
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_min_bytes_above_the_limit_of_the_answer_does_not_wait(
+    served: Served, others: int
+) -> None:
+    await served.create("t", partitions=2)
+    await served.fill("t", 5)
+    limits = {"min_bytes": 1 << 30, "bytes_max": 2 * SIZE + 1, "wait_ms": 60_000}
+    asked = request(served, "t", *[ask(0), ask(1)][: 1 + others], **limits)
+    assert (await at_once(served, asked))[0] == [0, 1]
+
+
+async def test_a_partition_at_its_limit_has_nothing_to_wait_for(served: Served) -> None:
+    await served.create("t")
+    await served.fill("t", 5)
+    asked = request(served, "t", ask(0, bytes_max=SIZE), min_bytes=4 * SIZE, wait_ms=60_000)
+    assert await at_once(served, asked) == [[0]]
+
+
+async def test_partitions_below_their_limit_are_waited_for(served: Served) -> None:
+    await served.create("t", partitions=2)
+    await served.fill("t", 5)
+    asks = (ask(0, bytes_max=2 * SIZE + 1), ask(1))
+    asked = request(served, "t", *asks, min_bytes=3 * SIZE + 1, wait_ms=60_000)
+    answer = await waiting(served, asked)
+    await served.fill("t", 1, partition=1)
+    _, response = served.decoded(asked, NEWEST, await answer)
+    assert [offsets(one.records) for one in response.responses[0].partitions] == [[0, 1], [0]]
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+@pytest.mark.parametrize("others", [0, 1])
+async def test_the_end_of_a_sealed_segment_does_not_wait(
+    served: Served, behind: int, others: int
+) -> None:
+    """What comes later lies in the next segment, and a read ends with its segment."""
+    topic = await served.create("t", partitions=2)
+    await served.fill("t", 2)
+    topic.partition(0).log.roll()
+    await served.fill("t", behind)
+    asks = [ask(0, 1), ask(1)][: 1 + others]
+    asked = request(served, "t", *asks, min_bytes=1 << 19, wait_ms=60_000)
+    assert (await at_once(served, asked))[0] == [1]
+    answer = await waiting(
+        served, request(served, "t", ask(0, 2), min_bytes=1 << 19, wait_ms=60_000)
+    )
+    answer.cancel()
+
+
+async def test_a_segment_sealed_meanwhile_ends_the_wait(served: Served) -> None:
+    topic = await served.create("t")
+    await served.fill("t", 1)
+    asked = request(served, "t", ask(0), min_bytes=1 << 19, wait_ms=60_000)
+    answer = await waiting(served, asked)
+    topic.partition(0).log.roll()
+    await served.fill("t", 1)
+    _, response = served.decoded(asked, NEWEST, await answer)
+    assert offsets(response.responses[0].partitions[0].records) == [0]
+
+
+async def test_waiting_looks_only_at_partitions_that_changed(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await served.create("t", partitions=20)
+    for index in range(20):
+        await served.fill("t", 1, partition=index)
+    asks = [ask(index) for index in range(20)]
+    asked = request(served, "t", *asks, min_bytes=22 * SIZE, wait_ms=60_000)
+    answer = await waiting(served, asked)
+    looked: list[str] = []
+    for name in ("view", "measure"):
+        plain = getattr(Log, name)
+
+        def noting(log: Log, *args: Any, plain: Any = plain, **named: Any) -> Any:
+            looked.append(log.path)
+            return plain(log, *args, **named)
+
+        monkeypatch.setattr(Log, name, noting)
+    await served.fill("t", 1, partition=7)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not answer.done()
+    assert set(looked) == {topic.partition(7).log.path}
+    await served.fill("t", 1, partition=3)
+    _, response = served.decoded(asked, NEWEST, await answer)
+    found = [len(offsets(one.records)) for one in response.responses[0].partitions]
+    assert found == [2 if index in (3, 7) else 1 for index in range(20)]
+
+
+async def test_slow_reads_leave_partitions_to_the_next_fetch(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await served.create("t", partitions=4)
+    for index in range(4):
+        await served.fill("t", 1, partition=index)
+    clock = served.node.env.clock
+    assert isinstance(clock, FixedClock)
+    view = Log.view
+
+    def slow(log: Log, *args: Any, **named: Any) -> Any:
+        clock.ms += 20
+        return view(log, *args, **named)
+
+    monkeypatch.setattr(Log, "view", slow)
+    found = await fetch(served, "t", *[ask(index) for index in range(4)])
+    assert [offsets(one.records) for one in found] == [[0], [0], [], []]
+    assert {one.error_code for one in found} == {0}
 
 
 # Waiting

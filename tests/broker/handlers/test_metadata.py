@@ -1,10 +1,12 @@
 """Metadata: who leads what, and where to find it."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from tests.broker.support import Served, serving
+from tierlog.broker.handlers import metadata
 from tierlog.config import NodeSettings
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -123,3 +125,48 @@ async def test_authorized_operations_are_not_known(served: Served) -> None:
     response = await served.call(request, 10)
     assert response.topics[0].topic_authorized_operations == -2147483648
     assert response.cluster_authorized_operations == -2147483648
+
+
+async def test_a_topic_named_often_is_described_once(served: Served) -> None:
+    topic = await served.create("t")
+    by_id = MetadataRequestTopic(topic_id=topic.id, name=None)
+    request = asked("t", "x", "t", "x", create=False)
+    assert request.topics is not None
+    request.topics += [by_id, by_id]
+    response = await served.call(request, NEWEST)
+    assert [(one.name, one.error_code) for one in response.topics] == [
+        ("t", 0),
+        ("x", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("t", 0),
+    ]
+
+
+async def test_others_have_their_turn_while_a_large_topic_is_described(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "PARTITIONS_A_TURN", 10)
+    await served.create("t", partitions=35)
+    answer = served.send(asked("t"), NEWEST)
+    assert isinstance(answer, asyncio.Future)
+    turns = 0
+    while not answer.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 4
+    response = await served.call(asked("t"), NEWEST)
+    assert [one.partition_index for one in response.topics[0].partitions] == list(range(35))
+
+
+async def test_creation_is_not_waited_for_for_ever(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "CREATING_MS_MAX", 0)
+    await served.create("t")
+    served.metastore.hold()
+    response = await served.call(asked("new", "t", "newer"), NEWEST)
+    assert [one.error_code for one in response.topics] == [
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        0,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+    ]
+    served.metastore.release()

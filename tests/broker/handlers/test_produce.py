@@ -7,8 +7,11 @@ import pytest
 
 from tests.broker.support import Served, serving
 from tests.hot.support import batch
+from tierlog.broker.handlers.produce import TIMEOUT_MS_MAX
 from tierlog.broker.request import CloseConnection
 from tierlog.config import NodeSettings
+from tierlog.hot import Log
+from tierlog.hot.errors import LogClosed
 from tierlog.records.attributes import Codec
 from tierlog.records.record import Record, decode_records, encode_batch
 from tierlog.types import Bytes, Offset, ProducerEpoch, ProducerId, TimestampMs
@@ -342,3 +345,71 @@ async def test_a_full_disk_is_felt_on_the_short_road() -> None:
         (placed,) = await produce(served, "t", made)
         assert placed.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         served.disk.capacity = 1 << 40
+
+
+# Each partition by itself
+
+
+def held(served: Served, monkeypatch: pytest.MonkeyPatch, path: str) -> "asyncio.Future[None]":
+    """What the log at `path` makes durable stays with the test."""
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    plain = Log.wait_visible
+    monkeypatch.setattr(
+        Log, "wait_visible", lambda log, end: future if log.path == path else plain(log, end)
+    )
+    return future
+
+
+async def test_a_late_partition_does_not_fail_the_others(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await served.create("t", partitions=3)
+    held(served, monkeypatch, topic.partition(1).log.path)
+    one = record_batch(b"v", served=served)
+    asked = request(served, "t", one, one, one, acks=-1)
+    asked.timeout_ms = 100
+    response = await served.call(asked, NEWEST)
+    codes = [each.error_code for each in response.responses[0].partition_responses]
+    assert codes == [0, ErrorCode.REQUEST_TIMED_OUT, 0]
+
+
+async def test_a_failed_partition_does_not_fail_the_others(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await served.create("t", partitions=2)
+    future = held(served, monkeypatch, topic.partition(0).log.path)
+    one = record_batch(b"v", served=served)
+    asked = request(served, "t", one, one, acks=-1)
+    answer = served.send(asked, NEWEST)
+    assert isinstance(answer, asyncio.Future)
+    future.set_exception(LogClosed("closed"))
+    _, response = served.decoded(asked, NEWEST, await answer or [])
+    first, second = response.responses[0].partition_responses
+    assert first.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (second.error_code, second.base_offset) == (0, 0)
+
+
+async def test_nothing_is_kept_for_a_peer_that_went_away(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await served.create("t")
+    wait = held(served, monkeypatch, topic.partition(0).log.path)
+    timers: list[asyncio.TimerHandle] = []
+    loop = asyncio.get_running_loop()
+    plain = loop.call_later
+
+    def noting(delay: float, *args: Any, **named: Any) -> asyncio.TimerHandle:
+        timers.append(plain(delay, *args, **named))
+        return timers[-1]
+
+    monkeypatch.setattr(loop, "call_later", noting)
+    asked = request(served, "t", record_batch(b"v", served=served), acks=-1)
+    asked.timeout_ms = 2**31 - 1
+    answer = served.send(asked, NEWEST)
+    assert isinstance(answer, asyncio.Future)
+    (timer,) = timers
+    assert timer.when() - loop.time() <= TIMEOUT_MS_MAX / 1000
+    answer.cancel()
+    await asyncio.sleep(0)
+    assert timer.cancelled()
+    assert wait.cancelled()

@@ -7,7 +7,9 @@ clients on full fetches (pitfall 9). Consumers see what is below the high waterm
 transactions that is the last stable offset as well.
 
 With less than `min_bytes` to give, the answer waits until there is more, `max_wait_ms` has passed,
-or something is wrong with a partition.
+or something is wrong with a partition. What counts is what could be given, as in Kafka: up to the
+limit of the partition, however the borders of batches fall; and at the end of a sealed segment, or
+where no partition could add anything, nobody waits.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tierlog.broker.awaited import Awaited
 from tierlog.broker.codes import code_of
 from tierlog.broker.errors import NotLeader
 from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
@@ -32,6 +35,8 @@ from tierlog.wire.header import framed_response
 from tierlog.wire.messages.fetch import FetchPartition, FetchRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tierlog.broker.call import Call
     from tierlog.broker.partition import Partition
     from tierlog.hot import Log
@@ -44,6 +49,9 @@ REPLICA_STATE_FROM: Final = 15
 READ_COMMITTED: Final = 1
 ON_LOOP_MAX: Final = 64 << 10
 """Bytes of a partition that a sender may still send on the loop."""
+READING_S_MAX: Final = 0.03
+"""Time that one fetch gets for its reads, since the first of old bytes is slow; partitions that it
+does not get to have their turn in the next fetch."""
 
 
 class Read(NamedTuple):
@@ -70,7 +78,7 @@ def answer(frame: memoryview, position: int, call: Call) -> Answer:
             return parts
     fetch = PendingFetch(request, call)
     fetch.read_all()
-    if fetch.is_ready or request.max_wait_ms <= 0 or fetch.repeats_itself:
+    if fetch.is_ready or request.max_wait_ms <= 0 or fetch.repeats_itself or fetch.has_enough():
         return fetch.encoded()
     return fetch.begin(request.max_wait_ms)
 
@@ -103,7 +111,7 @@ def answer_one(request: FetchRequest, call: Call) -> Parts | None:
     except TierlogError:
         return None
     size = len(records)
-    if not size or size < request.min_bytes:
+    if not size or size < min(request.min_bytes, request.max_bytes, node.settings.fetch_max_bytes):
         return None
     stats = topic.stats
     stats.fetches += 1
@@ -152,38 +160,49 @@ def covering_gap(log: Log, offset: Offset, end: Offset) -> Bytes:
 
 
 class PendingFetch:
-    """One fetch, from the first look to its answer."""
+    """One fetch, from the first look to its answer.
+
+    While it waits, only the partitions that something happened to are looked at again, and none is
+    read; the answer is made from a fresh look at all of them.
+    """
 
     __slots__ = (
         "_answer",
+        "_awaited",
         "_bytes_max",
         "_call",
+        "_full_count",
         "_has_error",
-        "_is_woken",
-        "_logs",
+        "_min_bytes",
+        "_monotonic",
+        "_read_until_s",
         "_reads",
         "_request",
         "_size",
         "_timer",
         "_topics",
+        "_woken",
     )
 
     def __init__(self, request: FetchRequest, call: Call) -> None:
         self._request = request
         self._call = call
+        self._monotonic = call.node.env.clock.monotonic
         self._bytes_max = min(max(request.max_bytes, 0), call.node.settings.fetch_max_bytes)
         self._topics = [
             (topic.topic_id if call.version >= IDS_FROM else topic.topic, topic.partitions)
             for topic in request.topics
         ]
-        self._logs: list[Log] = []
-        self._is_woken = False
+        # More than fits the answer cannot be waited for.
+        self._min_bytes = min(request.min_bytes, self._bytes_max)
+        self._awaited: list[Awaited] = []
+        self._woken: dict[Awaited, None] = {}
 
     # Reading
 
     @property
     def is_ready(self) -> bool:
-        return self._has_error or self._size >= self._request.min_bytes or not self._reads
+        return self._has_error or self._size >= self._min_bytes or not self._reads
 
     @property
     def repeats_itself(self) -> bool:
@@ -198,6 +217,7 @@ class PendingFetch:
         """Look at every partition, in the order of the request, until the bytes are used up."""
         self._has_error = False
         self._size = 0
+        self._read_until_s = self._monotonic() + READING_S_MAX
         self._reads = [
             (key, [self._read(key, ask) for ask in partitions]) for key, partitions in self._topics
         ]
@@ -241,13 +261,13 @@ class PendingFetch:
     def _read_log(self, log: Log, ask: FetchPartition) -> Read:
         end = log.visible_end
         offset = ask.fetch_offset
-        if offset == end:
+        if not log.log_start <= offset <= log.log_end:
+            raise OffsetOutOfRange(offset, log_start=log.log_start, log_end=log.log_end)
+        if offset >= end:  # Up to the log end it is there, and will be visible.
             return Read(ask.partition, 0, end, log.log_start)
-        if not log.log_start <= offset <= end:
-            raise OffsetOutOfRange(offset, log_start=log.log_start, log_end=end)
         limit = min(ask.partition_max_bytes, self._bytes_max - self._size)
         is_first = self._size == 0
-        if limit <= 0 and not is_first:
+        if not is_first and (limit <= 0 or self._monotonic() > self._read_until_s):
             return Read(ask.partition, 0, end, log.log_start)
         records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
         if not len(records):
@@ -263,37 +283,60 @@ class PendingFetch:
 
     # Waiting
 
+    def has_enough(self) -> bool:
+        """Measure every partition: whether what could be given is enough, or cannot get more.
+
+        No error was found a moment ago; a topic without partitions was not looked for.
+        """
+        topics = self._call.node.topics
+        self._awaited = [
+            Awaited(self._wake, key, ask, topics.find(key).partition(ask.partition).log)
+            for key, partitions in self._topics
+            for ask in partitions
+        ]
+        self._size = self._full_count = 0
+        return self._measure(self._awaited)
+
+    def _measure(self, changed: Iterable[Awaited]) -> bool:
+        for one in changed:
+            self._size -= one.size
+            self._full_count -= one.is_full
+            try:
+                self._find(one.key, one.ask)
+                is_due = one.look()
+            except TierlogError:
+                return True  # Reading finds it again and tells.
+            if is_due:
+                return True
+            self._size += one.size
+            self._full_count += one.is_full
+        return self._size >= self._min_bytes or self._full_count == len(self._awaited)
+
     def begin(self, wait_ms: int) -> asyncio.Future[Parts | None]:
         """Wait for more."""
         loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Parts | None] = loop.create_future()
         self._timer = loop.call_later(wait_ms / 1000, self._finish)
-        topics = self._call.node.topics
-        for key, partitions in self._topics:
-            # No error was found a moment ago; a topic without partitions was not looked for.
-            self._logs += [topics.find(key).partition(ask.partition).log for ask in partitions]
-        for log in self._logs:
-            log.watch(self._wake)
+        self._reads = []
+        for one in self._awaited:
+            one.log.watch(one)
         self._answer.add_done_callback(self._end)
         self._call.node.long_polls.add(self._finish)
         return self._answer
 
-    def _wake(self) -> None:
+    def _wake(self, one: Awaited) -> None:
         """Something happened to one of the logs; look once, after all of it has happened."""
-        if not self._is_woken:
-            self._is_woken = True
+        if not self._woken:
             asyncio.get_running_loop().call_soon(self._look_again)
+        self._woken[one] = None
 
     def _look_again(self) -> None:
-        self._is_woken = False
-        if self._answer.done():
-            return
-        self.read_all()
-        if self.is_ready:
-            self._answer.set_result(self.encoded())
+        woken, self._woken = self._woken, {}
+        if not self._answer.done() and self._measure(woken):
+            self._finish()
 
     def _finish(self) -> None:
-        """The time is up: give what there is."""
+        """There is enough, or the time is up: give what there is."""
         if not self._answer.done():
             self.read_all()
             self._answer.set_result(self.encoded())
@@ -302,9 +345,9 @@ class PendingFetch:
         """Answered, or its peer went away."""
         self._timer.cancel()
         self._call.node.long_polls.discard(self._finish)
-        for log in self._logs:
-            log.unwatch(self._wake)
-        self._logs = []
+        for one in self._awaited:
+            one.log.unwatch(one)
+        self._awaited = []
 
     # Answering
 

@@ -54,6 +54,8 @@ _ATTRIBUTES_LOW: Final = 22
 """Position of the byte of a batch that holds its codec."""
 
 ACKS_ALL: Final = -1
+TIMEOUT_MS_MAX: Final = 300_000
+"""Longest wait for a batch to be durable, whatever the client says."""
 UNFOLDING_S_MAX: Final = 0.1
 """Time that one request gets for batches that have to be taken apart; the rest is left for its
 next try."""
@@ -67,6 +69,8 @@ class Placed(NamedTuple):
     log_append_time_ms: int = -1
     log_start: int = -1
     error: TierlogError | None = None
+    wait: asyncio.Future[None] | None = None
+    """Done when it is durable, for those who hear only then."""
 
 
 Outcome = list[tuple[str | bytes, list[Placed]]]
@@ -119,37 +123,37 @@ def answer_alike(batch: memoryview, route: Route, correlation_id: int, peer: Pee
         return encoded([(route.key, [refused(route.index, error, call)])], call)
     if route.acks == 1 and not appended[3]:
         return [route.answer(appended, correlation_id)]
-    waits: list[asyncio.Future[None]] = []
-    wait_for(route.log, Offset(appended.last_offset + 1), waits)
-    if not waits:
+    log = route.log
+    wait = wait_for(log, Offset(appended.last_offset + 1))
+    if wait is None:
         return [route.answer(appended, correlation_id)]
-    placed = Placed(route.index, appended.base_offset, appended.timestamp, route.log.log_start)
+    base_offset, timestamp = appended.base_offset, appended.timestamp
+    placed = Placed(route.index, base_offset, timestamp, log.log_start, wait=wait)
     call = route.call(correlation_id, peer)
     outcome: Outcome = [(route.key, [placed])]
-    return Acknowledgement(outcome, waits, call, timeout_ms=route.timeout_ms).begin(0)
+    return Acknowledgement(outcome, call, timeout_ms=route.timeout_ms).begin(0)
 
 
 def answer_any(produced: Produced, call: Call) -> Answer:
     transactional_id, acks, timeout_ms, topics = produced
     if sum(len(partitions) for _, partitions in topics) > REQUEST_ELEMENTS_MAX:
         raise CloseConnection(f"a produce for more than {REQUEST_ELEMENTS_MAX} partitions")
-    waits: list[asyncio.Future[None]] = []
     refusal = refusal_of_all(transactional_id, acks, call)
     outcome: Outcome = []
     for key, partitions in topics:
-        outcome.append((key, place_all(key, partitions, acks, waits, refusal, call)))
+        outcome.append((key, place_all(key, partitions, acks, refusal, call)))
     if acks == 0:
         hang_up_on_error(outcome)
         return None
     throttle_ms = call.node.space.throttle_ms
-    if not waits and not throttle_ms:
+    if not throttle_ms and all(one.wait is None for _, placed in outcome for one in placed):
         return answer_at_once(outcome, call)
-    return Acknowledgement(outcome, waits, call, timeout_ms=timeout_ms).begin(throttle_ms)
+    return Acknowledgement(outcome, call, timeout_ms=timeout_ms).begin(throttle_ms)
 
 
 def answer_at_once(outcome: Outcome, call: Call) -> Parts:
     if len(outcome) == 1 and len(outcome[0][1]) == 1:
-        key, ((index, base_offset, timestamp, log_start, error),) = outcome[0]
+        key, ((index, base_offset, timestamp, log_start, error, _),) = outcome[0]
         if error is None:
             return [
                 encode_produced(
@@ -176,7 +180,6 @@ def place_all(
     key: str | bytes,
     partitions: list[tuple[int, memoryview | None]],
     acks: int,
-    waits: list[asyncio.Future[None]],
     refusal: TierlogError | None,
     call: Call,
 ) -> list[Placed]:
@@ -188,7 +191,7 @@ def place_all(
     except TierlogError as error:
         return [refused(index, error, call) for index, _ in partitions]
     topic.stats.produces += 1
-    return [place(topic, index, batch, acks, waits, call) for index, batch in partitions]
+    return [place(topic, index, batch, acks, call) for index, batch in partitions]
 
 
 def place(
@@ -196,7 +199,6 @@ def place(
     index: int,
     batch: memoryview | None,
     acks: int,
-    waits: list[asyncio.Future[None]],
     call: Call,
 ) -> Placed:
     """Append one batch, or say why not."""
@@ -216,13 +218,14 @@ def place(
         return refused(index, error, call)
     base_offset, last_offset, timestamp, is_duplicate = appended
     log = partition.log
+    wait = None
     if acks == ACKS_ALL or is_duplicate:
-        wait_for(log, Offset(last_offset + 1), waits)
+        wait = wait_for(log, Offset(last_offset + 1))
     if not is_duplicate:
         stats = topic.stats
         stats.bytes_in += len(batch)
         stats.records_in += last_offset - base_offset + 1
-    return Placed(index, base_offset, timestamp, log.log_start)
+    return Placed(index, base_offset, timestamp, log.log_start, None, wait)
 
 
 def refused(index: int, error: TierlogError, call: Call) -> Placed:
@@ -230,9 +233,8 @@ def refused(index: int, error: TierlogError, call: Call) -> Placed:
     return Placed(index, error=error)
 
 
-def wait_for(log: Log, end: Offset, waits: list[asyncio.Future[None]]) -> None:
-    if end > log.visible_end:
-        waits.append(log.wait_visible(end))
+def wait_for(log: Log, end: Offset) -> asyncio.Future[None] | None:
+    return log.wait_visible(end) if end > log.visible_end else None
 
 
 def check_unfolding_time(call: Call) -> None:
@@ -261,25 +263,18 @@ def hang_up_on_error(outcome: Outcome) -> None:
 class Acknowledgement:
     """An answer that waits until its batches are durable, or until its time is up.
 
-    What was not durable in time is answered with REQUEST_TIMED_OUT: it may be durable later, so the
-    client sends it again and an idempotent one is not written twice.
+    Each partition hears what became of its own batch. What was not durable in time is answered with
+    REQUEST_TIMED_OUT: it may be durable later, so the client sends it again and an idempotent one
+    is not written twice.
     """
 
     __slots__ = ("_answer", "_call", "_left", "_outcome", "_timeout_ms", "_timer", "_waits")
 
-    def __init__(
-        self,
-        outcome: Outcome,
-        waits: list[asyncio.Future[None]],
-        call: Call,
-        *,
-        timeout_ms: int,
-    ) -> None:
+    def __init__(self, outcome: Outcome, call: Call, *, timeout_ms: int) -> None:
         self._outcome = outcome
-        self._waits = waits
         self._call = call
-        self._timeout_ms = timeout_ms
-        self._left = len(waits)
+        self._timeout_ms = min(max(timeout_ms, 0), TIMEOUT_MS_MAX)
+        self._waits = [one.wait for _, placed in outcome for one in placed if one.wait is not None]
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, throttle_ms: int) -> asyncio.Future[Parts | None]:
@@ -287,10 +282,12 @@ class Acknowledgement:
         self._answer: asyncio.Future[Parts | None] = loop.create_future()
         if throttle_ms:
             self._throttle(loop, throttle_ms)
+        self._left = len(self._waits)
         for wait in self._waits:
             wait.add_done_callback(self._one_done)
         if self._waits:
-            self._timer = loop.call_later(max(self._timeout_ms, 0) / 1000, self._time_is_up)
+            self._timer = loop.call_later(self._timeout_ms / 1000, self._finish)
+        self._answer.add_done_callback(self._over)
         return self._answer
 
     def _throttle(self, loop: asyncio.AbstractEventLoop, throttle_ms: int) -> None:
@@ -300,47 +297,49 @@ class Acknowledgement:
         stats.throttled_ms += throttle_ms
         pause: asyncio.Future[None] = loop.create_future()
         loop.call_later(throttle_ms / 1000, _end, pause)
-        self._waits = [*self._waits, pause]
-        self._left += 1
+        self._waits.append(pause)
         self._timeout_ms = max(self._timeout_ms, 2 * throttle_ms)
 
     def _one_done(self, wait: asyncio.Future[None]) -> None:
         if wait.cancelled() or self._answer.done():
             return
         fault = wait.exception()
-        if fault is not None:
-            self._fail(fault)
+        if fault is not None and not isinstance(fault, TierlogError):
+            self._answer.set_exception(fault)
             return
         self._left -= 1
         if not self._left:
             self._finish()
 
     def _finish(self) -> None:
+        """Everything is done, or the time is up."""
+        if not self._answer.done():
+            outcome = [
+                (key, [self._settled(one) for one in placed]) for key, placed in self._outcome
+            ]
+            self._answer.set_result(answer_at_once(outcome, self._call))
+
+    def _settled(self, placed: Placed) -> Placed:
+        """Nobody hears "done" of something that may not be."""
+        wait = placed.wait
+        if wait is None:
+            return placed
+        fault: BaseException | None = RequestTimedOut(
+            f"not durable within {self._timeout_ms} ms; it may be so later"
+        )
+        if wait.done() and not wait.cancelled():
+            fault = wait.exception()
+        if fault is None:
+            return placed
+        assert isinstance(fault, TierlogError)
+        return refused(placed.partition, fault, self._call)
+
+    def _over(self, _: asyncio.Future[Parts | None]) -> None:
+        """Answered, or its peer went away: nothing is kept for it."""
         if self._timer is not None:
             self._timer.cancel()
-        if not self._answer.done():
-            self._answer.set_result(answer_at_once(self._outcome, self._call))
-
-    def _time_is_up(self) -> None:
-        self._fail(RequestTimedOut(f"not durable within {self._timeout_ms} ms; it may be so later"))
-
-    def _fail(self, fault: BaseException) -> None:
-        """Nobody hears "done" of something that may not be: all that was placed failed."""
-        if not isinstance(fault, TierlogError):
-            if not self._answer.done():
-                self._answer.set_exception(fault)
-            return
-        self._outcome = [
-            (
-                key,
-                [
-                    one if one.error is not None else refused(one.partition, fault, self._call)
-                    for one in placed
-                ],
-            )
-            for key, placed in self._outcome
-        ]
-        self._finish()
+        for wait in self._waits:
+            wait.cancel()
 
 
 def _end(pause: asyncio.Future[None]) -> None:
