@@ -111,7 +111,13 @@ def test_json_input_carries_everything(cli: Cli, broker: Recorder) -> None:
         (b'{"value":"x","timestamp":1e30}', "timestamp must be a whole number"),
         (b'{"value":"x","timestamp":9223372036854775808}', "timestamp must be a whole number"),
         (b'{"value_b64":"!"}', "'!' is not base64"),
-        (b'{"headers":7}', "headers must be a map"),
+        (b'{"value":"x","headers":7}', "headers must be a map"),
+        (b'{"valu":"x"}', "'valu' is unknown; did you mean value?"),
+        (b'{"value":"x","ttl":1}', "'ttl' is unknown; there are value, value_b64, value_hex, key,"),
+        (b'{"key":"k"}', 'there is no value; for none write "value": null'),
+        (b'{"value":"\\ud800"}', "value holds \\ud800, half of a character"),
+        (b'{"key":"\\ud800","value":1}', "key holds \\ud800, half of a character"),
+        (b'{"value":1,"\\ud800":1}', "'\\ud800' is unknown"),
     ],
 )
 def test_json_that_is_no_record_is_refused_by_its_line(
