@@ -53,6 +53,11 @@ def test_a_file_that_is_not_there_is_named(cli: Cli) -> None:
     assert (outcome.code, outcome.err) == (1, "tierlog: /no/such/file: No such file or directory\n")
 
 
+def test_a_directory_in_place_of_a_file_is_named(cli: Cli, tmp_path: Path) -> None:
+    outcome = cli("produce", "t", "--file", str(tmp_path))
+    assert (outcome.code, outcome.err) == (1, f"tierlog: {tmp_path}: Is a directory\n")
+
+
 def test_keys_stand_before_the_separator(cli: Cli, broker: Recorder) -> None:
     cli("produce", "t", "-K", "::", stdin=b"k::v::w\n::x\n")
     assert [(each.key, each.value) for each in records(broker, "t")] == [

@@ -4,6 +4,7 @@ Lines are sent as they come, so a person typing sees each one arrive, and a file
 A line that cannot be read ends the command; what stood before it is sent all the same.
 """
 
+import errno
 import json
 import os
 import sys
@@ -85,7 +86,7 @@ async def _produce(
     as_json: bool,
 ) -> None:
     present = {each.partition_index for each in (await known_topic(client, topic)).partitions}
-    descriptor = STDIN if file is None else os.open(file, os.O_RDONLY)
+    descriptor = STDIN if file is None else _opened(file)
     size = None if file is None else os.fstat(descriptor).st_size
     progress = Progress(sys.stderr, client.router.clock, draws=size is not None)
     reader = LineReader(descriptor)
@@ -105,6 +106,12 @@ async def _produce(
         await producer.flush()
     progress.wipe()
     _finish(topic, tally, progress, as_json, unread)
+
+
+def _opened(file: Path) -> int:
+    if file.is_dir():  # It can be opened; only reading it would fail, without its name.
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    return os.open(file, os.O_RDONLY)
 
 
 async def _read(
