@@ -1,15 +1,27 @@
 """`tierlog produce`: what lines become, and what is said about it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Cli
 from tests.compat.recorder import Recorder
+from tests.compat.world import World
+from tierlog.cli import produce
 from tierlog.records.attributes import Codec
 from tierlog.records.batch import iter_batches
 from tierlog.records.record import Record, decode_records
+from tierlog.wire.api_keys import ApiKey
+from tierlog.wire.error_codes import ErrorCode
+from tierlog.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tierlog.wire.schema import Response
 
 
 def records(broker: Recorder, topic: str, partition: int = 0) -> list[Record]:
@@ -139,6 +151,47 @@ def test_consumed_json_can_be_produced_again_byte_by_byte(cli: Cli, broker: Reco
     cli("produce", "t", "--input", "json", stdin=odd + b'\n{"value":null}\n{"value":"x"}\n')
     cli("produce", "copy", "--input", "json", stdin=cli("consume", "t", "--json").out.encode())
     assert records(broker, "copy") == records(broker, "t")
+
+
+def refuse(broker: Recorder, *, times: int) -> None:
+    """The broker lacks a replica for so many requests, then takes them."""
+    row = broker._registry._rows[ApiKey.PRODUCE]
+    left = iter(range(times))
+
+    def answer(world: World, request: Any, version: int) -> Response | None:
+        if next(left, None) is None:
+            return row.handler(world, request, version)
+        (topic,) = request.topic_data
+        refusal = PartitionProduceResponse(
+            index=0, error_code=ErrorCode.NOT_ENOUGH_REPLICAS, base_offset=-1, log_start_offset=0
+        )
+        named = TopicProduceResponse(
+            name=topic.name, topic_id=topic.topic_id, partition_responses=[refusal]
+        )
+        return ProduceResponse(responses=[named])
+
+    broker._registry._rows[ApiKey.PRODUCE] = replace(row, handler=answer)
+
+
+LACK = "fewer replicas are in sync than required; nothing was written"
+
+
+def test_who_waits_hears_once_what_is_tried_again(cli: Cli, broker: Recorder) -> None:
+    refuse(broker, times=3)
+    outcome = cli("produce", "t", stdin=b"v\n")
+    assert outcome.code == 0
+    assert outcome.err == f"t-0 takes no records now ({LACK}); trying for 30 s\n"
+    assert values(broker, "t") == [b"v"]
+
+
+def test_it_gives_up_when_the_time_of_the_other_commands_is_over(
+    cli: Cli, broker: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(produce, "DEADLINE_S", 0.4)
+    refuse(broker, times=1_000)
+    outcome = cli("produce", "t", stdin=b"v\n")
+    assert outcome.code == 1
+    assert outcome.err.endswith(f"tierlog: t did not take a record: {LACK}; 0 were written\n")
 
 
 @pytest.mark.parametrize("codec", list(Codec))
