@@ -1,7 +1,10 @@
 """The command line as a test calls it: in this process, against a broker on a thread."""
 
 import os
+import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -58,6 +61,23 @@ def cli(tierlog: Cli, broker: Recorder, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """The same with a broker where it looks for one."""
     monkeypatch.setenv("TIERLOG_BOOTSTRAP", f"127.0.0.1:{broker.world.port}")
     return tierlog
+
+
+@contextmanager
+def serving(answer: bytes) -> Iterator[str]:
+    """An address where whoever speaks gets this answer, once."""
+
+    def serve() -> None:
+        with suppress(OSError), listener.accept()[0] as peer:
+            peer.recv(1 << 16)
+            peer.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 def exit_code(arguments: Sequence[str]) -> int:

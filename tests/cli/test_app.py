@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, serving
 from tests.compat.recorder import Recorder
 
 COMMANDS = [
@@ -72,9 +72,25 @@ def test_where_no_broker_answers_a_sentence_says_what_to_do(
     outcome = tierlog(*command, "--bootstrap", "127.0.0.1:1")
     assert outcome.code == 1
     assert outcome.err == (
-        "tierlog: no broker answers at 127.0.0.1:1; start one with `tierlog serve`, or name "
-        "another with --bootstrap\n"
+        "tierlog: no broker answers at 127.0.0.1:1 (connection refused); start one with "
+        "`tierlog serve`, or name another with --bootstrap\n"
     )
+
+
+def test_a_port_that_speaks_something_else_is_told_from_one_where_nobody_is(tierlog: Cli) -> None:
+    with serving(b"HTTP/1.1 400 Bad Request\r\n\r\n") as place:
+        outcome = tierlog("topic", "list", "--bootstrap", place)
+    assert outcome.code == 1
+    assert outcome.err.startswith(
+        f"tierlog: no broker answers at {place} (it speaks HTTP, not Kafka's protocol); "
+    )
+
+
+def test_of_several_addresses_each_has_its_cause(tierlog: Cli) -> None:
+    with serving(b"HTTP/1.1 400 Bad Request\r\n\r\n") as place:
+        outcome = tierlog("topic", "list", "--bootstrap", f"[::1]:1,{place}")
+    assert outcome.err.startswith("tierlog: no broker answers at any address ([::1]:1: ")
+    assert f"; {place}: it speaks HTTP, not Kafka's protocol);" in outcome.err
 
 
 def test_of_several_brokers_one_that_answers_is_enough(cli: Cli, broker: Recorder) -> None:
@@ -87,6 +103,14 @@ def test_a_bootstrap_that_is_no_address_is_a_usage_error(tierlog: Cli, place: st
     outcome = tierlog("topic", "list", "--bootstrap", place)
     assert outcome.code == 2
     assert outcome.err.startswith("tierlog: --bootstrap is '")
+
+
+def test_a_url_is_no_bootstrap_and_hears_what_to_write(tierlog: Cli) -> None:
+    outcome = tierlog("topic", "list", "--bootstrap", "http://x:1/")
+    assert (outcome.code, outcome.err) == (
+        2,
+        "tierlog: --bootstrap is 'http://x:1/'; it is no URL: write x:1\n",
+    )
 
 
 def test_the_version_is_printed(tierlog: Cli) -> None:

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -35,6 +37,23 @@ def topic(broker: Recorder) -> None:
 
 ZERO = ["0@10", "0@20", "0@30", "0@40", "0@50"]
 ONE = ["1@15", "1@25"]
+
+
+@contextmanager
+def following(broker: Recorder, *options: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """`consume t -f` that has begun to wait, in a process of its own: it may never end."""
+    command = [sys.executable, "-m", "tierlog", "consume", "t", "-f", *options]
+    environment = {**os.environ, "TIERLOG_BOOTSTRAP": f"127.0.0.1:{broker.world.port}"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        try:
+            while not any(each.api.name == "FETCH" for each in broker.exchanges):
+                assert process.poll() is None
+                threading.Event().wait(0.01)
+            yield process
+        finally:
+            process.kill()
 
 
 def test_without_more_words_everything_is_read_and_then_it_ends(cli: Cli) -> None:
@@ -104,17 +123,58 @@ def test_a_late_record_outside_the_times_is_left_out(cli: Cli, broker: Recorder)
     assert cli("consume", "t", "-p", "0", "--since", "@50").lines == ["0@50", "0@60", "0@70"]
 
 
+def test_a_record_before_the_time_is_shown_also_behind_a_later_one(
+    cli: Cli, broker: Recorder
+) -> None:
+    """Timestamps are the producer's: nothing makes them rise."""
+    append(broker, 0, 60, 5, 70, 6)
+    expected = ["0@10", "0@20", "0@5", "0@6"]
+    assert cli("consume", "t", "-p", "0", "--until", "@30").lines == expected
+
+
+@pytest.mark.parametrize("time", ["99999w", "1900-01-01", "0001-01-01", "1969-12-31T23:59:59.999Z"])
+def test_since_a_time_before_1970_is_since_the_beginning(cli: Cli, time: str) -> None:
+    outcome = cli("consume", "t", "-p", "0", "--since", time)
+    assert (outcome.code, outcome.lines) == (0, ZERO)
+
+
+def test_a_timestamp_beyond_the_calendar_is_shown_as_a_number(cli: Cli, broker: Recorder) -> None:
+    append(broker, 1, 10**17)
+    outcome = cli("consume", "t", "-p", "1", "-o", "-1", "--meta")
+    assert outcome.lines == [f"1\t2\t@{10**17}\t1@{10**17}"]
+
+
+def test_half_a_character_in_json_is_printed_as_it_was_written(cli: Cli) -> None:
+    cli("produce", "t", "-p", "1", stdin=b'"\\ud800"\n')
+    last = ("-p", "1", "-o", "-1", "--value-format", "json")
+    assert cli("consume", "t", *last).lines == ['"\\ud800"']
+    assert json.loads(cli("consume", "t", *last, "--json").out)["value"] == "\ud800"
+
+
+def test_an_offset_beyond_the_end_is_said(cli: Cli) -> None:
+    outcome = cli("consume", "t", "--offset", "3")
+    assert (outcome.code, outcome.lines) == (0, ["0@40", "0@50"])
+    assert outcome.err == "partition 1 ends at offset 2\n"
+    assert cli("consume", "t", "-p", "0", "--offset", "5").err == "", (
+        "the end itself is no surprise"
+    )
+
+
+def test_following_from_beyond_the_end_waits_until_the_log_is_there(
+    cli: Cli, broker: Recorder
+) -> None:
+    with following(broker, "-p", "1", "-o", "4", "-n", "1") as process:
+        cli("produce", "t", "-p", "1", stdin=b"two\nthree\nfour\n")
+        assert process.communicate(timeout=30) == (
+            b"four\n",
+            b"partition 1 ends at offset 2; waiting for offset 4\n",
+        )
+
+
 def test_following_starts_at_the_end_and_waits(cli: Cli, broker: Recorder) -> None:
-    """In a process of its own, since it never ends by itself but for the count."""
-    command = [sys.executable, "-m", "tierlog", "consume", "t", "-f", "-n", "1", "-p", "0"]
-    environment = {**os.environ, "TIERLOG_BOOTSTRAP": f"127.0.0.1:{broker.world.port}"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
-        while not any(each.api.name == "FETCH" for each in broker.exchanges):
-            assert process.poll() is None
-            threading.Event().wait(0.01)
+    with following(broker, "-n", "1", "-p", "0") as process:
         cli("produce", "t", "-p", "0", stdin=b"new\n")
-        assert process.stdout is not None
-        assert process.stdout.read() == b"new\n"
+        assert process.communicate(timeout=30) == (b"new\n", b"")
     assert process.returncode == 0
 
 

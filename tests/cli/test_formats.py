@@ -70,6 +70,31 @@ def test_json_values_in_json_read_back_as_the_same_value(value: object) -> None:
         assert json.loads(again) == value
 
 
+@pytest.mark.parametrize("form", list(Format))
+@pytest.mark.parametrize("data", [b'"\\ud800"', b'{"a":"\\udc80"}'])
+def test_half_a_character_in_json_can_be_printed(form: Format, data: bytes) -> None:
+    """JSON can name half of a surrogate pair. UTF-8 cannot write it."""
+    assert shown(data, form).encode()
+    line = compact(json_fields("value", data, form)).encode()
+    if form is Format.JSON:
+        assert json.loads(line)["value"] == json.loads(data)
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"value": "a\ud800"}, "value holds \\ud800, half of a character"),
+        ({"value_b64": "\udc80"}, "value_b64 holds \\udc80, half of a character"),
+        ({"value_b64": None}, "value_b64 must be a string"),
+        ({"value_hex": 12}, "value_hex must be a string"),
+    ],
+)
+def test_text_that_is_no_text_is_refused(fields: dict[str, object], complaint: str) -> None:
+    with pytest.raises(NotInFormat) as caught:
+        json_bytes("value", fields, Format.UTF8)
+    assert str(caught.value) == complaint
+
+
 def test_what_is_not_utf8_says_so_in_its_name() -> None:
     assert json_fields("key", b"\xff", Format.UTF8) == {"key_b64": "/w=="}
     assert json_fields("key", b"\xff", Format.JSON) == {"key_b64": "/w=="}
@@ -98,6 +123,20 @@ def test_headers_may_be_a_plain_map() -> None:
 def test_headers_of_another_shape_are_refused(headers: object) -> None:
     with pytest.raises(NotInFormat, match="headers must be"):
         headers_of({"headers": headers})
+
+
+@pytest.mark.parametrize(
+    ("header", "complaint"),
+    [
+        ({"key": "a", "valu": "x"}, "'valu' is unknown; did you mean value?"),
+        ({"key": "a"}, 'there is no value; for none write "value": null'),
+        ({"key": "a", "value": "x", "value_b64": "eA=="}, "use one of value and value_b64"),
+    ],
+)
+def test_a_header_says_its_value(header: dict[str, str], complaint: str) -> None:
+    with pytest.raises(NotInFormat) as caught:
+        headers_of({"headers": [header]})
+    assert str(caught.value) == complaint
 
 
 def test_headers_are_shown_in_one_column() -> None:

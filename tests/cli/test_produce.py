@@ -1,15 +1,27 @@
 """`tierlog produce`: what lines become, and what is said about it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Cli
 from tests.compat.recorder import Recorder
+from tests.compat.world import World
+from tierlog.cli import produce
 from tierlog.records.attributes import Codec
 from tierlog.records.batch import iter_batches
 from tierlog.records.record import Record, decode_records
+from tierlog.wire.api_keys import ApiKey
+from tierlog.wire.error_codes import ErrorCode
+from tierlog.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tierlog.wire.schema import Response
 
 
 def records(broker: Recorder, topic: str, partition: int = 0) -> list[Record]:
@@ -51,6 +63,11 @@ def test_a_file_is_read_in_place_of_stdin(cli: Cli, broker: Recorder, tmp_path: 
 def test_a_file_that_is_not_there_is_named(cli: Cli) -> None:
     outcome = cli("produce", "t", "--file", "/no/such/file")
     assert (outcome.code, outcome.err) == (1, "tierlog: /no/such/file: No such file or directory\n")
+
+
+def test_a_directory_in_place_of_a_file_is_named(cli: Cli, tmp_path: Path) -> None:
+    outcome = cli("produce", "t", "--file", str(tmp_path))
+    assert (outcome.code, outcome.err) == (1, f"tierlog: {tmp_path}: Is a directory\n")
 
 
 def test_keys_stand_before_the_separator(cli: Cli, broker: Recorder) -> None:
@@ -111,7 +128,13 @@ def test_json_input_carries_everything(cli: Cli, broker: Recorder) -> None:
         (b'{"value":"x","timestamp":1e30}', "timestamp must be a whole number"),
         (b'{"value":"x","timestamp":9223372036854775808}', "timestamp must be a whole number"),
         (b'{"value_b64":"!"}', "'!' is not base64"),
-        (b'{"headers":7}', "headers must be a map"),
+        (b'{"value":"x","headers":7}', "headers must be a map"),
+        (b'{"valu":"x"}', "'valu' is unknown; did you mean value?"),
+        (b'{"value":"x","ttl":1}', "'ttl' is unknown; there are value, value_b64, value_hex, key,"),
+        (b'{"key":"k"}', 'there is no value; for none write "value": null'),
+        (b'{"value":"\\ud800"}', "value holds \\ud800, half of a character"),
+        (b'{"key":"\\ud800","value":1}', "key holds \\ud800, half of a character"),
+        (b'{"value":1,"\\ud800":1}', "'\\ud800' is unknown"),
     ],
 )
 def test_json_that_is_no_record_is_refused_by_its_line(
@@ -128,6 +151,47 @@ def test_consumed_json_can_be_produced_again_byte_by_byte(cli: Cli, broker: Reco
     cli("produce", "t", "--input", "json", stdin=odd + b'\n{"value":null}\n{"value":"x"}\n')
     cli("produce", "copy", "--input", "json", stdin=cli("consume", "t", "--json").out.encode())
     assert records(broker, "copy") == records(broker, "t")
+
+
+def refuse(broker: Recorder, *, times: int) -> None:
+    """The broker lacks a replica for so many requests, then takes them."""
+    row = broker._registry._rows[ApiKey.PRODUCE]
+    left = iter(range(times))
+
+    def answer(world: World, request: Any, version: int) -> Response | None:
+        if next(left, None) is None:
+            return row.handler(world, request, version)
+        (topic,) = request.topic_data
+        refusal = PartitionProduceResponse(
+            index=0, error_code=ErrorCode.NOT_ENOUGH_REPLICAS, base_offset=-1, log_start_offset=0
+        )
+        named = TopicProduceResponse(
+            name=topic.name, topic_id=topic.topic_id, partition_responses=[refusal]
+        )
+        return ProduceResponse(responses=[named])
+
+    broker._registry._rows[ApiKey.PRODUCE] = replace(row, handler=answer)
+
+
+LACK = "fewer replicas are in sync than required; nothing was written"
+
+
+def test_who_waits_hears_once_what_is_tried_again(cli: Cli, broker: Recorder) -> None:
+    refuse(broker, times=3)
+    outcome = cli("produce", "t", stdin=b"v\n")
+    assert outcome.code == 0
+    assert outcome.err == f"t-0 takes no records now ({LACK}); trying for 30 s\n"
+    assert values(broker, "t") == [b"v"]
+
+
+def test_it_gives_up_when_the_time_of_the_other_commands_is_over(
+    cli: Cli, broker: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(produce, "DEADLINE_S", 0.4)
+    refuse(broker, times=1_000)
+    outcome = cli("produce", "t", stdin=b"v\n")
+    assert outcome.code == 1
+    assert outcome.err.endswith(f"tierlog: t did not take a record: {LACK}; 0 were written\n")
 
 
 @pytest.mark.parametrize("codec", list(Codec))

@@ -30,7 +30,7 @@ def test_the_line_says_bytes_share_rate_and_what_is_left() -> None:
 
 def test_without_a_known_end_the_line_says_neither_share_nor_time() -> None:
     done = Done(records=1, size_bytes=5, share=None, seconds=1.0)
-    assert line_of(done) == "5 B  5 B/s  1 records"
+    assert line_of(done) == "5 B  5 B/s  1 record"
 
 
 def test_nothing_done_yet_is_no_division_by_zero() -> None:

@@ -65,6 +65,33 @@ def test_milliseconds_since_1970_carry_a_mark() -> None:
     assert parsed("@1700000000000") == NOW
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "99999w",
+        f"{'9' * 400}w",
+        "0001-01-01",
+        "0001-01-01T00:00Z",
+        "1900-01-01",
+        "1969-12-31T23:59:59.999Z",
+    ],
+)
+def test_a_time_before_1970_is_1970(text: str) -> None:
+    """Below zero the protocol has other meanings: -1 is the end of the log."""
+    assert parsed(text) == 0
+    assert parse_time(text, now_ms=NOW) == 0  # In the zone of this machine, too.
+
+
+@pytest.mark.parametrize("text", ["@9999999999999999999", "@9223372036854775807"])
+def test_a_time_fits_the_protocol_at_the_other_end_too(text: str) -> None:
+    assert parsed(text) == 2**63 - 1
+
+
+def test_the_last_day_of_the_calendar_is_a_time_in_every_zone() -> None:
+    for zone in (timezone(timedelta(hours=-12)), timezone(timedelta(hours=12)), None):
+        assert parse_time("9999-12-31T23:59", now_ms=NOW, zone=zone) > 253_402_000_000_000
+
+
 @pytest.mark.parametrize("text", ["", "yesterday", "2", "-2h", "2 h", "2hours", "2024-13-01", "@x"])
 def test_what_is_no_time_is_refused_with_examples(text: str) -> None:
     with pytest.raises(NotATime, match="write it as one of: now, 2h, 7d, 2024-03-01"):
@@ -79,3 +106,9 @@ def test_a_length_of_time_alone() -> None:
 
 def test_a_shown_time_reads_back() -> None:
     assert parse_time(show_time(NOW + 7), now_ms=0) == NOW + 7
+
+
+@pytest.mark.parametrize("time_ms", [253_402_300_800_000, 10**17, 2**63 - 1])
+def test_a_time_beyond_the_calendar_is_shown_as_its_number_and_reads_back(time_ms: int) -> None:
+    assert show_time(time_ms) == f"@{time_ms}"
+    assert parse_time(show_time(time_ms), now_ms=0) == time_ms

@@ -1,10 +1,21 @@
 """`tierlog topic ...` against a broker that keeps what it is told."""
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.compat import recorder
+from tests.compat.recorder import Handler, Recorder
+from tests.compat.world import World
+from tierlog.wire.api_keys import ApiKey
+from tierlog.wire.error_codes import ErrorCode
+from tierlog.wire.header import decode_request
+from tierlog.wire.messages.create_partitions import CreatePartitionsRequest
+from tierlog.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tierlog.wire.schema import Response
 
 
 def test_topics_are_created_listed_and_deleted(cli: Cli) -> None:
@@ -88,6 +99,74 @@ def test_settings_are_altered_and_partitions_added(cli: Cli) -> None:
     outcome = cli("topic", "alter", "a", "--set", "retention.ms=1=2", "--delete", "x", "-p", "2")
     assert outcome.lines == ["altered a"]
     assert json.loads(cli("topic", "list", "--json").out)[0]["partitions"] == 2
+
+
+RESULTS = {ApiKey.CREATE_PARTITIONS: "results", ApiKey.INCREMENTAL_ALTER_CONFIGS: "responses"}
+
+
+def refusal(api: ApiKey, *, when_checked: bool) -> Handler:
+    """An answer that refuses, either when asked to check only or when asked to do it."""
+    handler = recorder.HANDLERS[api]
+
+    def answer(world: World, request: Any, version: int) -> Response | None:
+        response = handler(world, request, version)
+        if request.validate_only is when_checked:
+            (one,) = getattr(response, RESULTS[api])
+            one.error_code, one.error_message = ErrorCode.INVALID_CONFIG, "not so"
+        return response
+
+    return answer
+
+
+def refuse(broker: Recorder, api: ApiKey, *, when_checked: bool) -> None:
+    row = broker._registry._rows[api]
+    broker._registry._rows[api] = replace(row, handler=refusal(api, when_checked=when_checked))
+
+
+def altered(broker: Recorder) -> list[tuple[str, bool]]:
+    """The requests that change a topic, and whether they only check."""
+    requests = [decode_request(each.request)[1] for each in broker.exchanges]
+    return [
+        (type(each).__name__.removesuffix("Request"), each.validate_only)
+        for each in requests
+        if isinstance(each, CreatePartitionsRequest | IncrementalAlterConfigsRequest)
+    ]
+
+
+BOTH = ("topic", "alter", "a", "--set", "retention.ms=1", "-p", "2")
+
+
+def test_refused_settings_leave_the_partitions_alone(cli: Cli, broker: Recorder) -> None:
+    cli("topic", "create", "a")
+    refuse(broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, when_checked=True)
+    outcome = cli(*BOTH)
+    assert (outcome.code, outcome.err) == (1, "tierlog: topic a was not altered: not so\n")
+    assert altered(broker) == [("IncrementalAlterConfigs", True)]
+
+
+def test_refused_partitions_leave_the_settings_alone(cli: Cli, broker: Recorder) -> None:
+    cli("topic", "create", "a")
+    refuse(broker, ApiKey.CREATE_PARTITIONS, when_checked=False)
+    outcome = cli(*BOTH)
+    assert (outcome.code, outcome.err) == (1, "tierlog: topic a was not altered: not so\n")
+    assert altered(broker) == [("IncrementalAlterConfigs", True), ("CreatePartitions", False)]
+
+
+def test_where_only_half_could_be_done_that_half_is_named(cli: Cli, broker: Recorder) -> None:
+    cli("topic", "create", "a")
+    refuse(broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, when_checked=False)
+    outcome = cli(*BOTH)
+    assert outcome.code == 1
+    assert outcome.err == (
+        "tierlog: topic a has 2 partitions now, its settings were not altered: not so\n"
+    )
+
+
+@pytest.mark.parametrize("verb", ["delete", "describe"])
+def test_who_would_not_fill_a_topic_is_not_told_to_make_it(cli: Cli, verb: str) -> None:
+    assert cli("topic", verb, "nope").err == (
+        "tierlog: there is no topic nope; `tierlog topic list` shows which there are\n"
+    )
 
 
 def test_nothing_to_alter_is_a_usage_error(cli: Cli) -> None:

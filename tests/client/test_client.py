@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+import uvloop
 
 from tests.client.fake import CLIENT, HOST, QUICK, FakeBroker, begin, client_of, joined
 from tests.compat.recorder import CLASSIC, Recorder
@@ -87,6 +88,11 @@ async def test_every_call_on_the_real_loop() -> None:
         await every_call(client)
     await recorder.stop()
     assert recorder.faults == []
+
+
+def test_every_call_on_the_loop_that_the_node_runs_on() -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(test_every_call_on_the_real_loop())
 
 
 def test_an_error_of_the_broker_raises_with_its_code() -> None:

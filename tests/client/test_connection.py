@@ -301,7 +301,7 @@ def test_a_slow_network_is_waited_for_and_a_split_one_times_out() -> None:
 
 def test_no_connection_is_a_plain_no() -> None:
     async def ask(world: SimWorld) -> None:
-        with pytest.raises(NotConnected, match="nobody listens"):
+        with pytest.raises(NotConnected, match="connection refused"):
             await Connection.connect(HOST, PORT)
 
     async def deaf(world: SimWorld) -> None:

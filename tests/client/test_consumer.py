@@ -1,14 +1,17 @@
 """Reading without a group."""
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.client.fake import CLIENT, HOST, FakeBroker, joined
-from tierlog.client import EARLIEST, LATEST, BrokerError, Consumer, NewRecord
+from tierlog.client import EARLIEST, LATEST, BrokerError, Consumer, Fetched, NewRecord
 from tierlog.client.values import TopicPartition
 from tierlog.records.errors import CorruptBatch
 from tierlog.sim import SimWorld, simulate
+from tierlog.wire.error_codes import ErrorCode
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -77,6 +80,50 @@ def test_an_offset_outside_the_log_raises_or_resets() -> None:
             assert len(await forgiving.poll()) == 2
 
     simulate(stray, seed=1)
+
+
+def test_a_partition_that_is_stuck_is_not_hidden_by_busy_ones() -> None:
+    async def stuck(world: SimWorld) -> None:
+        async with joined(world, FakeBroker()) as client:
+            await client.create_topics("t", partitions=2)
+            consumer = Consumer(client)
+            await consumer.assign("t")
+            consumer.seek("t", 0, 50)
+            await client.produce("t", 1, numbered(0, 2))
+            assert len(await consumer.poll()) == 2
+            await client.produce("t", 1, numbered(2, 4))
+            with pytest.raises(BrokerError, match="OFFSET_OUT_OF_RANGE"):
+                await consumer.poll()
+            assert len(await consumer.poll()) == 2, "nothing was lost"
+            consumer.seek("t", 0, 0)  # The cause is gone, and with it the error.
+            assert await consumer.poll(max_wait_ms=10) == []
+
+    simulate(stuck, seed=1)
+
+
+def test_a_leader_that_moved_is_found_although_other_partitions_are_busy() -> None:
+    async def moved(world: SimWorld) -> None:
+        async with joined(world, FakeBroker()) as client:
+            await client.create_topics("t", partitions=2)
+            consumer = Consumer(client)
+            await consumer.assign("t")
+            await client.produce("t", 1, numbered(0, 2))
+            fetch_many = client.fetch_many
+
+            async def elsewhere(*args: Any, **options: Any) -> dict[TopicPartition, Fetched]:
+                found: dict[TopicPartition, Fetched] = await fetch_many(*args, **options)
+                found[P0] = replace(found[P0], error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return found
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(client, "fetch_many", elsewhere)
+                assert len(await consumer.poll()) == 2
+            assert client.cluster.doubted == {"t"}
+            await client.produce("t", 0, numbered(0, 1))
+            assert len(await consumer.poll()) == 1
+            assert client.cluster.doubted == set()
+
+    simulate(moved, seed=1)
 
 
 def test_the_endless_iterator_goes_on_through_broken_connections() -> None:

@@ -315,7 +315,7 @@ def consume(
         typer.Option(metavar="TIME", help="Start at a time: 2h (ago), 2024-03-01T12:00Z, now."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Stop before a time, written alike.")
+        str | None, typer.Option(metavar="TIME", help="Leave out what is not before a time.")
     ] = None,
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")

@@ -32,7 +32,7 @@ def run_consumer(
     since, until = span.times(SystemClock().now_ms())
 
     async def work(client: Client) -> None:
-        spans = await _spans(client, topic, partitions, span, since, until)
+        spans = await _spans(client, topic, partitions, span, since)
         reading = Reading(client, topic, spans, lines, since=since, until=until, count=count)
         await reading.run()
 
@@ -47,7 +47,6 @@ async def _spans(
     partitions: Sequence[int] | None,
     asked: SpanSettings,
     since: int | None,
-    until: int | None,
 ) -> dict[int, Span]:
     """What to read of each partition, from the offsets as they are now."""
     present = {each.partition_index for each in (await known_topic(client, topic)).partitions}
@@ -62,11 +61,13 @@ async def _spans(
     }
     if since is not None:
         firsts = await _listed(client, topic, chosen, since, instead=ends)
-    lasts: dict[int, int | None] = {each: None if asked.follow else ends[each] for each in chosen}
-    if until is not None:
-        lasts |= await _listed(client, topic, chosen, until, instead=ends)
-    _say_if_gone(asked, starts)
-    return {each: Span(firsts[each], lasts[each]) for each in chosen}
+    _say_if_outside(asked, starts, ends)
+    return {
+        each: Span(
+            min(firsts[each], ends[each]), None if asked.follow else ends[each], firsts[each]
+        )
+        for each in chosen
+    }
 
 
 async def _listed(
@@ -86,11 +87,15 @@ async def _listed(
     }
 
 
-def _say_if_gone(asked: SpanSettings, starts: dict[int, int]) -> None:
-    if asked.offset.isdigit():
-        for partition, start in starts.items():
-            if int(asked.offset) < start:
-                say(f"partition {partition} begins at offset {start} by now")
+def _say_if_outside(asked: SpanSettings, starts: dict[int, int], ends: dict[int, int]) -> None:
+    if not asked.offset.isdigit():
+        return
+    for partition, start in starts.items():
+        if int(asked.offset) < start:
+            say(f"partition {partition} begins at offset {start} by now")
+        elif int(asked.offset) > ends[partition]:
+            then = f"; waiting for offset {asked.offset}" if asked.follow else ""
+            say(f"partition {partition} ends at offset {ends[partition]}{then}")
 
 
 class Reading:
@@ -171,7 +176,7 @@ class Reading:
         """Every record of the span, and the span moved behind what was seen."""
         out = []
         for next_offset, record in _records(batches):
-            if record is not None and span.at <= record.offset and self._is_wanted(span, record):
+            if record is not None and self._is_wanted(span, record):
                 out.append(self._line(partition, record))
                 if self._left is not None:
                     self._left -= 1
@@ -181,6 +186,8 @@ class Reading:
         self._write(out)
 
     def _is_wanted(self, span: Span, record: Record) -> bool:
+        if record.offset < max(span.at, span.wanted):
+            return False
         if span.end is not None and record.offset >= span.end:
             return False
         late_enough = self._since is None or record.timestamp >= self._since

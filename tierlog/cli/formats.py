@@ -9,10 +9,12 @@ import binascii
 import json
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 EXCERPT_MAX = 60
+BACKSLASHES = "backslashreplace"
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -75,7 +77,14 @@ def shown_headers(headers: Headers) -> str:
 
 
 def compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if not text.isascii() and _HALF.search(text):  # JSON can name what UTF-8 cannot write.
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half of a pair of surrogates: a character only together with the other half."""
 
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -110,18 +119,60 @@ def read_json(line: bytes) -> dict[str, Any]:
     return parsed
 
 
+def names_of(name: str) -> tuple[str, ...]:
+    """The members under which `json_fields` may put it."""
+    return (name, f"{name}_b64", f"{name}_hex")
+
+
+RECORD_MEMBERS = (
+    *names_of("value"),
+    *names_of("key"),
+    "headers",
+    "timestamp",
+    "partition",
+    "offset",
+    "topic",
+)
+HEADER_MEMBERS = (*names_of("value"), *names_of("key"))
+
+
+def check_members(fields: Mapping[str, Any], known: Sequence[str], *, needs: str) -> None:
+    """A misspelt `value` must not become a null, which deletes where a topic is compacted."""
+    for each in fields:
+        if each not in known:
+            close = get_close_matches(each, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            raise NotInFormat(f"'{_excerpt(each.encode(errors=BACKSLASHES))}' is unknown; {hint}")
+    for name in ("key", "value"):
+        given = [each for each in names_of(name) if each in fields]
+        if len(given) > 1:
+            raise NotInFormat(f"use one of {' and '.join(given)}")
+        if name == needs and not given:
+            raise NotInFormat(f'there is no {name}; for none write "{name}": null')
+
+
 def json_bytes(name: str, fields: Mapping[str, Any], form: Format) -> bytes | None:
     """The inverse of `json_fields`. What is absent is null."""
-    if f"{name}_b64" in fields:
-        return _from_base64(str(fields[f"{name}_b64"]).encode())
-    if f"{name}_hex" in fields:
-        return _from_hex(str(fields[f"{name}_hex"]).encode())
+    _, in_base64, in_hex = names_of(name)
+    if in_base64 in fields:
+        return _from_base64(_text(in_base64, fields))
+    if in_hex in fields:
+        return _from_hex(_text(in_hex, fields))
     value = fields.get(name)
     if value is None:
         return None
     if isinstance(value, str) and form is not Format.JSON:
-        return read(value.encode(), form)
+        return read(_text(name, fields), form)
     return compact(value).encode()
+
+
+def _text(member: str, fields: Mapping[str, Any]) -> bytes:
+    text = fields[member]
+    if not isinstance(text, str):
+        raise NotInFormat(f"{member} must be a string")
+    if found := _HALF.search(text):
+        raise NotInFormat(f"{member} holds \\u{ord(found[0]):04x}, half of a character")
+    return text.encode()
 
 
 def headers_of(fields: Mapping[str, Any]) -> Headers:
@@ -131,11 +182,15 @@ def headers_of(fields: Mapping[str, Any]) -> Headers:
         given = [{"key": name, "value": value} for name, value in given.items()]
     if not isinstance(given, Sequence) or not all(_is_header(each) for each in given):
         raise NotInFormat('headers must be a map, or a list of {"key": ..., "value": ...}')
+    for each in given:
+        check_members(each, HEADER_MEMBERS, needs="value")
     return tuple((_name(each), json_bytes("value", each, Format.UTF8)) for each in given)
 
 
 def _is_header(each: object) -> bool:
-    return isinstance(each, Mapping) and isinstance(each.get("key", each.get("key_b64")), str)
+    return isinstance(each, Mapping) and any(
+        isinstance(each.get(name), str) for name in names_of("key")
+    )
 
 
 def _name(header: Mapping[str, Any]) -> str:

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 from tierlog.cli.failure import usage
 from tierlog.cli.formats import (
+    RECORD_MEMBERS,
     Format,
     Headers,
     NotInFormat,
+    check_members,
     headers_of,
     json_bytes,
     read,
@@ -89,6 +91,7 @@ class InputSettings:
         return read(key, self.key_format), value
 
     def _from_json(self, fields: dict[str, Any]) -> ToSend:
+        check_members(fields, RECORD_MEMBERS, needs="value")
         key = json_bytes("key", fields, self.key_format)
         record = NewRecord(
             json_bytes("value", fields, self.value_format),

@@ -1,9 +1,11 @@
 """`tierlog produce`: a record a line, and a count at the end.
 
 Lines are sent as they come, so a person typing sees each one arrive, and a file fills batches.
-A line that cannot be read ends the command; what stood before it is sent all the same.
+A line that cannot be read ends the command; what stood before it is sent all the same. A broker
+that cannot take records now is asked again for a while, and the person hears of it at once.
 """
 
+import errno
 import json
 import os
 import sys
@@ -13,13 +15,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tierlog.cli.failure import Refused, usage
+from tierlog.cli.failure import Refused, say, usage
 from tierlog.cli.formats import NotInFormat
 from tierlog.cli.input import InputSettings, ToSend
 from tierlog.cli.progress import Progress, summary_of
 from tierlog.cli.reader import LineReader
-from tierlog.cli.session import known_topic, with_client
+from tierlog.cli.session import DEADLINE_S, known_topic, with_client
 from tierlog.client import BrokerError, Client, ClientError, Placed, Producer, ProducerSettings
+from tierlog.client.values import TopicPartition
 from tierlog.records.attributes import Codec
 
 if TYPE_CHECKING:
@@ -53,6 +56,21 @@ class Tally:
         self.offsets[place.partition] = (min(first, place.offset), max(last, place.offset))
 
 
+class Trouble:
+    """Says the first thing that is tried again, since the command is silent meanwhile."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._is_said = False
+
+    def take(self, place: TopicPartition, error: ClientError) -> None:
+        if self._is_said:
+            return
+        self._is_said = True
+        self._progress.wipe()
+        say(f"{place} takes no records now ({_words(error)}); trying for {DEADLINE_S:.0f} s")
+
+
 def run_producer(
     bootstrap: str,
     topic: str,
@@ -73,7 +91,12 @@ def _settings(acks: str, compression: str) -> ProducerSettings:
     if compression not in CODECS:
         raise usage(f"--compression {compression} is none of: {', '.join(CODECS)}")
     number = ACKS[acks]
-    return ProducerSettings(acks=number, idempotent=number == -1, codec=CODECS[compression])
+    return ProducerSettings(
+        acks=number,
+        idempotent=number == -1,
+        codec=CODECS[compression],
+        delivery_timeout_s=DEADLINE_S,
+    )
 
 
 async def _produce(
@@ -85,13 +108,14 @@ async def _produce(
     as_json: bool,
 ) -> None:
     present = {each.partition_index for each in (await known_topic(client, topic)).partitions}
-    descriptor = STDIN if file is None else os.open(file, os.O_RDONLY)
+    descriptor = STDIN if file is None else _opened(file)
     size = None if file is None else os.fstat(descriptor).st_size
     progress = Progress(sys.stderr, client.router.clock, draws=size is not None)
     reader = LineReader(descriptor)
     tally = Tally(reader.stop)
     unread: Refused | None = None
-    async with Producer(client, settings) as producer:
+    trouble = Trouble(progress)
+    async with Producer(client, settings, on_trouble=trouble.take) as producer:
         try:
             async for to_send in _read(reader, reading, topic, present):
                 if tally.error is not None:
@@ -105,6 +129,12 @@ async def _produce(
         await producer.flush()
     progress.wipe()
     _finish(topic, tally, progress, as_json, unread)
+
+
+def _opened(file: Path) -> int:
+    if file.is_dir():  # It can be opened; only reading it would fail, without its name.
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    return os.open(file, os.O_RDONLY)
 
 
 async def _read(
@@ -183,5 +213,9 @@ def _where(tally: Tally) -> str:
 def _refusal(topic: str, tally: Tally, error: BaseException) -> BaseException:
     if not isinstance(error, ClientError):
         return error
-    sentence = error.sentence if isinstance(error, BrokerError) else str(error)
-    return Refused(f"{topic} did not take a record: {sentence}; {tally.written:,} were written")
+    written = "1 was" if tally.written == 1 else f"{tally.written:,} were"
+    return Refused(f"{topic} did not take a record: {_words(error)}; {written} written")
+
+
+def _words(error: ClientError) -> str:
+    return error.sentence if isinstance(error, BrokerError) else str(error)

@@ -35,15 +35,18 @@ def line_of(done: Done) -> str:
     if done.share and done.seconds > 0:
         left_s = done.seconds * max(1.0 - done.share, 0.0) / done.share
         parts.append(f"{show_seconds(left_s)} left")
-    parts.append(f"{done.records:,} records")
+    parts.append(_count(done.records))
     return "  ".join(parts)
 
 
 def summary_of(done: Done) -> str:
-    noun = "record" if done.records == 1 else "records"
     rate = f", {show_bytes(done.size_bytes / done.seconds)}/s" if done.seconds >= SILENT_S else ""
     size = show_bytes(done.size_bytes)
-    return f"{done.records:,} {noun} ({size}) in {done.seconds:.1f} s{rate}"
+    return f"{_count(done.records)} ({size}) in {done.seconds:.1f} s{rate}"
+
+
+def _count(records: int) -> str:
+    return "1 record" if records == 1 else f"{records:,} records"
 
 
 def show_bytes(count: float) -> str:

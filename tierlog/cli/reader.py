@@ -30,15 +30,20 @@ class LineReader:
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Without their newlines; the last line may lack it."""
-        rest = b""
+        rest: list[bytes] = []  # Joined once: a line may be much longer than a chunk.
         while chunk := await self._next():
-            *whole, rest = (rest + chunk).split(b"\n")
+            first, *others = chunk.split(b"\n")
+            rest.append(first)
+            if not others:
+                continue
+            whole = [b"".join(rest), *others]
+            rest = [whole.pop()]
             for line in whole:
                 self.taken_bytes += len(line) + 1
                 yield line
-        if rest:
-            self.taken_bytes += len(rest)
-            yield rest
+        if last := b"".join(rest):
+            self.taken_bytes += len(last)
+            yield last
 
     async def _next(self) -> bytes:
         chunk = await self._chunks.get()

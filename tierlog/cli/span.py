@@ -1,7 +1,8 @@
 """Which part of a topic to read: from where, up to where, and when that is decided. Pure.
 
 Without -f a read ends where each partition ended when it began, so that it always ends. A record
-inside the span of offsets whose timestamp lies outside the times asked for is left out.
+inside the span of offsets whose timestamp lies outside the times asked for is left out. Timestamps
+need not rise, so `--until` ends nothing: it only leaves out.
 """
 
 import re
@@ -62,6 +63,8 @@ class Span:
 
     at: int
     end: int | None
+    wanted: int = 0
+    """Nothing below this offset, though reading begins before it where the log is not there yet."""
     start: int = 0
 
     def __post_init__(self) -> None:

@@ -2,10 +2,12 @@
 
 `now`; an age such as `2h`, `15m`, `7d`, `1h30m`, meaning that long ago; an ISO date or time, in the
 local zone unless it names one; `@` and milliseconds since 1970, for scripts.
+
+A time before 1970 means 1970: no record is older, and below zero the protocol has other meanings.
 """
 
 import re
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 
 UNITS_MS = {
     "ms": 1,
@@ -18,7 +20,9 @@ UNITS_MS = {
 
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
 _AGE = re.compile(rf"(?:{_PART.pattern})+")
-_STAMP = re.compile(r"@[0-9]{1,15}")
+_STAMP = re.compile(r"@[0-9]{1,19}")
+
+LATEST_MS = 2**63 - 1
 
 EXAMPLES = "now, 2h, 7d, 2024-03-01, 2024-03-01T12:00, 2024-03-01T12:00Z"
 
@@ -29,7 +33,11 @@ class NotATime(ValueError):
 
 def parse_time(text: str, *, now_ms: int, zone: tzinfo | None = None) -> int:
     """Milliseconds since 1970-01-01 UTC. Without a zone, that of this machine."""
-    text = text.strip()
+    return min(max(_moment(text.strip(), now_ms, zone), 0), LATEST_MS)
+
+
+def _moment(text: str, now_ms: int, zone: tzinfo | None) -> int:
+    """As written, which may be before 1970."""
     if text.lower() == "now":
         return now_ms
     if _AGE.fullmatch(text):
@@ -44,12 +52,15 @@ def parse_age(text: str) -> int:
     if not _AGE.fullmatch(text):
         raise NotATime(f"'{text}' is not a length of time; write it as 90s, 15m, 2h or 7d")
     parts = _PART.findall(text)
-    return round(sum(float(number) * UNITS_MS[unit] for number, unit in parts))
+    return round(min(sum(float(number) * UNITS_MS[unit] for number, unit in parts), LATEST_MS))
 
 
 def show_time(time_ms: int) -> str:
-    """ISO in the local zone, to the millisecond."""
-    moment = datetime.fromtimestamp(time_ms / 1000).astimezone()
+    """ISO in the local zone, to the millisecond; @ and the number beyond the calendar's years."""
+    try:
+        moment = datetime.fromtimestamp(time_ms / 1000).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return f"@{time_ms}"
     return moment.isoformat(timespec="milliseconds")
 
 
@@ -60,4 +71,7 @@ def _iso_ms(text: str, zone: tzinfo | None) -> int:
         raise NotATime(f"'{text}' is not a time; write it as one of: {EXAMPLES}") from None
     if moment.tzinfo is None and zone is not None:
         moment = moment.replace(tzinfo=zone)
-    return round(moment.timestamp() * 1000)
+    try:
+        return round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):  # So near the calendar's end that zones do not matter.
+        return round(moment.replace(tzinfo=UTC).timestamp() * 1000)

@@ -100,7 +100,7 @@ def list_all(bootstrap: str, *, internal: bool, as_json: bool) -> None:
 
 def describe(bootstrap: str, name: str, *, every: bool, as_json: bool) -> None:
     async def work(client: Client) -> dict[str, Any]:
-        topic = await known_topic(client, name)
+        topic = await known_topic(client, name, to_fill=False)
         return {
             "topic": name,
             "partitions": await _partition_rows(client, topic),
@@ -164,26 +164,44 @@ def alter(
     if not changes_settings and partitions is None:
         raise usage("nothing to alter; use --set, --delete, --append, --subtract or --partitions")
 
+    async def change(client: Client, *, only_check: bool) -> None:
+        if changes_settings:
+            await client.alter_configs(
+                name,
+                set=sets,
+                delete=deletes,
+                append=appends,
+                subtract=subtracts,
+                validate_only=only_check,
+            )
+
     async def work(client: Client) -> None:
-        await known_topic(client, name)
+        await known_topic(client, name, to_fill=False)
+        grown = False
         try:
-            if changes_settings:
-                await client.alter_configs(
-                    name, set=sets, delete=deletes, append=appends, subtract=subtracts
-                )
+            # Two requests, either of which may be refused: nothing changes before both are checked.
+            await change(client, only_check=True)
             if partitions is not None:
                 await client.create_partitions(name, partitions)
+                grown = True
+            await change(client, only_check=False)
         except BrokerError as error:
-            raise Refused(f"topic {name} was not altered: {error.sentence}") from None
+            raise Refused(f"{_unaltered(name, partitions, grown)}: {error.sentence}") from None
 
     with_client(bootstrap, work)
     _report(as_json, f"altered {name}", topic=name, altered=True)
 
 
+def _unaltered(name: str, partitions: int | None, grown: bool) -> str:
+    if not grown or partitions is None:
+        return f"topic {name} was not altered"
+    return f"topic {name} has {_count(partitions, 'partition')} now, its settings were not altered"
+
+
 def delete(bootstrap: str, names: Sequence[str], *, yes: bool, as_json: bool) -> None:
     async def work(client: Client) -> None:
         for name in names:
-            await known_topic(client, name)
+            await known_topic(client, name, to_fill=False)
         if not yes and sys.stdin.isatty() and sys.stderr.isatty():
             _confirm(names)
         for name in names:

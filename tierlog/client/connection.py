@@ -17,6 +17,7 @@ import struct
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from tierlog.client.errors import (
     BadAnswer,
@@ -102,7 +103,7 @@ class Connection(asyncio.Protocol):
                 made.ranges = await agree(made)
         except (OSError, OutcomeUnknown, WireError) as error:
             made.abort()
-            raise NotConnected(f"{host}:{port}: {str(error) or type(error).__name__}") from error
+            raise NotConnected(f"{_place(host, port)}: {_cause(error)}") from error
         except BaseException:
             made.abort()
             raise
@@ -178,10 +179,10 @@ class Connection(asyncio.Protocol):
     # What the loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # A cast: the transports of other loops have the methods and not the class.
+        self._transport = cast("asyncio.Transport", transport)
         if self._fate is not None:  # given up while it was being made
-            transport.abort()
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -189,7 +190,8 @@ class Connection(asyncio.Protocol):
                 if self._fate is None:
                     self._answer(frame)
         except WireError as error:
-            self._end(BadAnswer(str(error)))
+            is_http = data.startswith(b"HTTP/")
+            self._end(BadAnswer("it speaks HTTP, not Kafka's protocol" if is_http else str(error)))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(ConnectionLost(str(exc) if exc else "the broker closed the connection"))
@@ -258,3 +260,18 @@ class Connection(asyncio.Protocol):
             waiter.timer.cancel()
             if not waiter.future.done():
                 waiter.future.set_exception(type(fate)(str(fate)))
+
+
+def _place(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _cause(error: Exception) -> str:
+    """Why there is no connection, in words and without what the place says already."""
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

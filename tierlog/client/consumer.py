@@ -8,7 +8,8 @@
 Records of a partition come in the order of their offsets, each once for as long as nobody seeks. A
 batch is checked against its CRC before it is opened. Errors that may pass are waited out; others
 raise `BrokerError`, an offset outside the log among them, unless `reset` says where to go on
-instead.
+instead. Where other partitions brought records along with an error, these come first and the error
+with the next poll: busy partitions do not hide one that is stuck.
 """
 
 import asyncio
@@ -18,7 +19,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from tierlog.client.client import Client
 from tierlog.client.data import EARLIEST, FETCH_BYTES_MAX, LATEST, PARTITION_BYTES_MAX
 from tierlog.client.errors import BrokerError, ClientError
-from tierlog.client.retry import Retry
 from tierlog.client.values import Consumed, Fetched, TopicPartition
 from tierlog.records.batch import iter_batches, validate_stored
 from tierlog.records.record import decode_records
@@ -44,6 +44,8 @@ class Consumer:
         self._fetch_bytes_max = fetch_bytes_max
         self._partition_bytes_max = partition_bytes_max
         self._deadline_s = deadline_s
+        self._owed: dict[TopicPartition, tuple[int, BrokerError]] = {}
+        """Errors that came along with records, and the offsets they were about."""
 
     # Where to read
 
@@ -123,10 +125,11 @@ class Consumer:
     async def _poll(
         self, places: Mapping[TopicPartition, int], max_wait_ms: int, min_bytes: int
     ) -> list[Consumed]:
+        self._raise_owed(places)
         retry = self._client.router.retry(self._deadline_s)
         while True:
             try:
-                return await self._round(places, max_wait_ms, min_bytes, retry)
+                return await self._round(places, max_wait_ms, min_bytes)
             except ClientError as error:
                 if not error.retriable:
                     raise
@@ -139,7 +142,6 @@ class Consumer:
         places: Mapping[TopicPartition, int],
         max_wait_ms: int,
         min_bytes: int,
-        retry: Retry,
     ) -> list[Consumed]:
         """One fetch to each leader, all at once."""
         by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
@@ -165,19 +167,37 @@ class Consumer:
         self, found: Mapping[TopicPartition, Fetched], asked: Mapping[TopicPartition, int]
     ) -> list[Consumed]:
         records: list[Consumed] = []
-        troubles: list[BrokerError] = []
+        troubles: dict[TopicPartition, BrokerError] = {}
         for place, fetched in found.items():
             if self.positions.get(place) != asked.get(place, -1):
                 continue  # Somebody has sought elsewhere meanwhile.
             if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE and self._reset is not None:
                 await self._seek([place], self._reset)
             elif fetched.error:
-                troubles.append(BrokerError(fetched.error, f"{place} at offset {asked[place]}"))
+                sentence = f"{place} at offset {asked[place]}"
+                troubles[place] = BrokerError(fetched.error, sentence)
             else:
                 records += self._opened(place, fetched)
         if troubles and not records:
-            raise troubles[0]
+            raise next(iter(troubles.values()))
+        self._put_off(troubles, asked)
         return records
+
+    def _put_off(
+        self, troubles: Mapping[TopicPartition, BrokerError], asked: Mapping[TopicPartition, int]
+    ) -> None:
+        """What may pass is asked for anew in the next round, from whoever leads by then."""
+        for place, error in troubles.items():
+            self._client.router.note(error, place.topic)
+            if not error.retriable:
+                self._owed[place] = asked[place], error
+
+    def _raise_owed(self, places: Mapping[TopicPartition, int]) -> None:
+        """Unless somebody has sought elsewhere meanwhile."""
+        owed, self._owed = self._owed, {}
+        for place, (offset, error) in owed.items():
+            if places.get(place) == offset:
+                raise error
 
     def _opened(self, place: TopicPartition, fetched: Fetched) -> list[Consumed]:
         """Open the batches and move the position behind them."""

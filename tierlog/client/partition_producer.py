@@ -46,6 +46,10 @@ class Owner(Protocol):
         """Nobody waits for the batch any more."""
         ...
 
+    def troubled(self, place: TopicPartition, error: ClientError) -> None:
+        """Something failed that is tried again."""
+        ...
+
     def end(self, error: ProducerFailed) -> None:
         """The whole producer is over."""
         ...
@@ -151,6 +155,7 @@ class PartitionProducer:
         except ClientError as error:
             if not error.retriable:
                 raise ProducerFailed(f"no producer id: {error}") from error
+            self._owner.troubled(self.place, error)
             self._expire_ready(error)
             await self._pause()
         return True
@@ -184,7 +189,7 @@ class PartitionProducer:
             version = id_version(connection, ApiKey.PRODUCE, topic)
         except ClientError as error:
             router.note(error, self.place.topic)
-            window.unsent(error)
+            self._unsent(error)
             return True
         if window.is_in_trouble:
             return True
@@ -202,7 +207,7 @@ class PartitionProducer:
             try:
                 answer = connection.send(request, version=version)
             except NotConnected as error:
-                window.unsent(error)
+                self._unsent(error)
                 return True
             batch.is_out = True
             answer.add_done_callback(partial(self._answered, batch))
@@ -236,6 +241,13 @@ class PartitionProducer:
     def _refused(self, batch: Batch, error: ClientError) -> None:
         self._router.note(error, self.place.topic)
         self._window.refused(batch, error)
+        if error.retriable:
+            self._owner.troubled(self.place, error)
+
+    def _unsent(self, error: ClientError) -> None:
+        self._window.unsent(error)
+        if error.retriable:
+            self._owner.troubled(self.place, error)
 
     def _lose(self, batch: Batch, error: ClientError) -> None:
         batch.fail(error)

@@ -11,10 +11,11 @@ Not a transactional producer: a new one has a new producer id and knows nothing 
 """
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 
 from tierlog.client.client import Client
-from tierlog.client.errors import ProducerFailed, check
+from tierlog.client.errors import ClientError, ProducerFailed, check
 from tierlog.client.partition_producer import PartitionProducer
 from tierlog.client.router import call
 from tierlog.client.settings import ProducerSettings
@@ -32,10 +33,18 @@ RECORD_BYTES = 24
 class Producer:
     """See the module."""
 
-    def __init__(self, client: Client, settings: ProducerSettings | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        settings: ProducerSettings | None = None,
+        *,
+        on_trouble: Callable[[TopicPartition, ClientError], None] | None = None,
+    ) -> None:
+        """`on_trouble` hears of every failure that is tried again, for whoever waits."""
         self.settings = settings or ProducerSettings()
         self.router = client.router
         self._client = client
+        self._on_trouble = on_trouble
         self._partitions: dict[TopicPartition, PartitionProducer] = {}
         self._partitioners: dict[str, Keyed] = {}
         self._failed: ProducerFailed | None = None
@@ -141,6 +150,10 @@ class Producer:
     def settled(self, batch: Batch) -> None:
         self._unsettled_bytes -= batch.size_bytes
         self._change.set()
+
+    def troubled(self, place: TopicPartition, error: ClientError) -> None:
+        if self._on_trouble is not None:
+            self._on_trouble(place, error)
 
     def end(self, error: ProducerFailed) -> None:
         """Everything taken and not written fails; so does every later `send`."""

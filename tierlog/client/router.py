@@ -28,6 +28,9 @@ from tierlog.wire.schema import Request, Response
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 
+UNREACHED = "no node could be reached"
+"""What an error begins with when every address refused; the refusals follow."""
+
 
 class Router:
     """See the module."""
@@ -72,7 +75,7 @@ class Router:
                 return await self._pool.get(address)
             except NotConnected as error:
                 refusals.append(str(error))
-        raise NotConnected("no node could be reached: " + "; ".join(refusals))
+        raise NotConnected(f"{UNREACHED}: " + "; ".join(refusals))
 
     def _addresses(self) -> list[Address]:
         """Each once, known nodes in a drawn order first."""

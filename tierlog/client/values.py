@@ -21,6 +21,9 @@ class TopicPartition(NamedTuple):
     topic: str
     partition: int
 
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
 
 class Consumed(NamedTuple):
     """A record as it was read."""
