@@ -50,9 +50,12 @@ async def test_a_node_whose_drain_fails_is_stopped_all_the_same(
         assert isinstance(again, RunningNode)
 
 
-async def test_a_node_keeps_to_its_share_of_the_open_files(tmp_path: Path) -> None:
+async def test_a_node_keeps_to_its_share_of_the_open_files_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     server = Server(local_env(), settings(str(tmp_path / "data")), files_max=1024)
     await server.start()
     assert server.listener.limits.connections_max == 336
     assert server.node.directory.pool._open_max == 224
+    assert "may open only 1024 files" in caplog.text
     await server.stop()

@@ -103,6 +103,7 @@ class Server:
             await self._stop_http()
             await node.stop()
             raise
+        self._files.warn_if_short()
         view.addresses["kafka"] = address(kafka)
         view.phase = Phase.SERVING
         return Ready(kafka=kafka, http=http, node_id=settings.node_id, store=settings.store)

@@ -24,6 +24,19 @@ OTHERS: Final = 128
 class FileShares:
     logs: int
     connections: int
+    files_max: int
+    connections_wanted: int
+
+    def warn_if_short(self) -> None:
+        if self.connections < self.connections_wanted:
+            logger.warning(
+                "the process may open only %d files (ulimit -n): there can be %d connections, not "
+                "the %d of max.connections, which would take %d files",
+                self.files_max,
+                self.connections,
+                self.connections_wanted,
+                files_wanted(connections_max=self.connections_wanted),
+            )
 
 
 def files_wanted(*, connections_max: int) -> int:
@@ -35,13 +48,9 @@ def share_files(files_max: int, *, connections_max: int) -> FileShares:
     free = files_max - min(OTHERS, files_max // 8)
     logs = min(FILES_MAX, max(free // 4, free - PER_CONNECTION * connections_max))
     connections = min(connections_max, (free - logs) // PER_CONNECTION)
-    if connections < connections_max:
-        logger.warning(
-            "the process may open only %d files (ulimit -n): there can be %d connections, not the "
-            "%d of max.connections, which would take %d files",
-            files_max,
-            connections,
-            connections_max,
-            files_wanted(connections_max=connections_max),
-        )
-    return FileShares(logs=logs, connections=connections)
+    return FileShares(
+        logs=logs,
+        connections=connections,
+        files_max=files_max,
+        connections_wanted=connections_max,
+    )
