@@ -16,6 +16,7 @@ from tierlog.broker.catalogue import Catalogue
 from tierlog.broker.controller import Controller
 from tierlog.broker.looplag import LoopLag
 from tierlog.broker.producer_ids import ProducerIds
+from tierlog.broker.searching import Searches
 from tierlog.broker.space import Marks, Space
 from tierlog.broker.stats import NodeStats
 from tierlog.broker.upkeep import Upkeep
@@ -56,6 +57,7 @@ class Node:
         self.node_id = settings.node_id
         self.cluster_id = ""
         self.stats = NodeStats()
+        self.searches = Searches(env)
         self.api_versions: list[ApiVersion] = []
         self.catalogue = Catalogue(metastore, directory, settings)
         self.producer_ids = ProducerIds(metastore)
