@@ -1,11 +1,14 @@
 """Time in a log: stamps, the first record at or after a moment, the latest; against brute force."""
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.hot.support import append, append_values, batch, open_log
-from tierlog.hot import Log, LogSettings
+from tierlog.hot import Log, LogSettings, bytime
+from tierlog.hot.bytime import Found, Question, Steps
 from tierlog.hot.errors import DamagedOffsets
 from tierlog.hot.sync import ManualSyncs
 from tierlog.records.attributes import Codec
@@ -36,6 +39,12 @@ def latest(model: dict[int, int]) -> tuple[int, int] | None:
 
 
 def check(log: Log, model: dict[int, int]) -> None:
+    check_once(log, model)
+    with patch.object(bytime, "HEADERS_A_STEP", 1):
+        check_once(log, model)
+
+
+def check_once(log: Log, model: dict[int, int]) -> None:
     seen = {at: model[at] for at in model if log.log_start <= at < log.visible_end}
     for moment in sorted({0, *(t + d for t in seen.values() for d in (0, 1))}):
         assert log.find_by_time(TimestampMs(moment)) == first_at(seen, moment)
@@ -246,3 +255,34 @@ def test_a_damaged_header_that_claims_its_neighbours_offsets_does_not_hide_them(
         assert (damage.value.start, damage.value.end) == (0, 3)
     for offset in (3, 4):
         assert validate_stored(log.read(Offset(offset), bytes_max=1)).base_offset == offset
+
+
+def finished(steps: Steps[Found | None], question: Question | None) -> Found | None:
+    """The end of a search whose first question was asked already."""
+    while True:
+        try:
+            question = steps.send(question.answer() if question else None)
+        except StopIteration as stop:
+            result: Found | None = stop.value
+            return result
+
+
+@pytest.mark.parametrize("by_time", [True, False])
+def test_a_search_goes_on_where_segments_were_trimmed_meanwhile(by_time: bool) -> None:
+    log, syncs = open_log(SimDisk(), TINY)
+    for _ in range(60):
+        made = stamped([10])
+        patch_max_timestamp(made, timestamp_ms=50)
+        append(log, made)
+    append(log, stamped([40]))
+    syncs.run_all()
+    count = len(log.segments)
+    steps = log.search_time(TimestampMs(30)) if by_time else log.search_latest()
+    question = next(steps)
+    log.trim(Offset(40))
+    syncs.run_all()
+    assert len(log.segments) < count - 2
+    found = finished(steps, question)
+    assert found is not None
+    if by_time:
+        assert found == (60, 40)

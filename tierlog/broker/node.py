@@ -18,6 +18,7 @@ from tierlog.broker.longpolls import LongPolls
 from tierlog.broker.looplag import LoopLag
 from tierlog.broker.producer_ids import ProducerIds
 from tierlog.broker.registration import register
+from tierlog.broker.searching import Searches
 from tierlog.broker.space import Marks, Space
 from tierlog.broker.stats import NodeStats
 from tierlog.broker.upkeep import Upkeep
@@ -60,6 +61,7 @@ class Node:
         self.cluster_id = ""
         self.stats = NodeStats()
         self.long_polls = LongPolls()
+        self.searches = Searches(env)
         self.api_versions: list[ApiVersion] = []
         self.catalogue = Catalogue(metastore, directory, settings)
         self.producer_ids = ProducerIds(metastore)

@@ -15,8 +15,9 @@ What always holds, all ends exclusive:
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from tierlog.hot.bytime import Found, Steps, run_now
 from tierlog.hot.closing import ClosingLog
-from tierlog.hot.errors import DiskFull, LogError, OffsetOutOfRange, TooManyFiles
+from tierlog.hot.errors import DiskFull, LogClosed, LogError, OffsetOutOfRange, TooManyFiles
 from tierlog.hot.opening import Opened
 from tierlog.hot.producers import ProducedBatch
 from tierlog.hot.segment import Segment, empty_numbers
@@ -232,18 +233,38 @@ class Log(ClosingLog):
         except (OSError, LogError):
             return False
 
-    def find_by_time(self, timestamp: TimestampMs) -> tuple[Offset, TimestampMs] | None:
-        """The first visible record at or after `timestamp`: its offset and its timestamp."""
-        self._require_files()
-        try:
-            return self.segments.find_by_time(timestamp, start=self.log_start, end=self.visible_end)
-        except OSError as fault:
-            raise self._read_fault(fault) from fault
+    def find_by_time(self, timestamp: TimestampMs) -> Found | None:
+        """The first visible record at or after `timestamp`: its offset and its timestamp.
 
-    def latest_by_time(self) -> tuple[Offset, TimestampMs] | None:
-        """The visible record with the largest timestamp."""
-        self._require_files()
-        try:
-            return self.segments.latest(start=self.log_start, end=self.visible_end)
-        except OSError as fault:
-            raise self._read_fault(fault) from fault
+        Blocks for as long as it takes; on the loop take the steps of `search_time`.
+        """
+        return run_now(self.search_time(timestamp))
+
+    def latest_by_time(self) -> Found | None:
+        """The visible record with the largest timestamp. Blocks, too."""
+        return run_now(self.search_latest())
+
+    def search_time(self, timestamp: TimestampMs) -> Steps[Found | None]:
+        """The steps to what `find_by_time` answers."""
+        start, end = self.log_start, self.visible_end
+        return self._guarded(self.segments.find_by_time(timestamp, start=start, end=end))
+
+    def search_latest(self) -> Steps[Found | None]:
+        return self._guarded(self.segments.latest(start=self.log_start, end=self.visible_end))
+
+    def _guarded(self, steps: Steps[Found | None]) -> Steps[Found | None]:
+        """The same steps, refused once the log has ended or was cut back between two of them."""
+        segments = self.segments
+        found: Found | None = None
+        while True:
+            self._require_files()
+            if self.segments is not segments:
+                raise LogClosed(f"{self.path} was cut back during a search")
+            try:
+                question = steps.send(found)
+            except StopIteration as stop:
+                result: Found | None = stop.value
+                return result
+            except OSError as fault:
+                raise self._read_fault(fault) from fault
+            found = yield question

@@ -18,7 +18,7 @@ from tierlog.hot.segment import Segment
 from tierlog.records.batch import HEADER_BYTES, PREFIX_BYTES
 from tierlog.records.errors import CorruptBatch
 from tierlog.records.header import BatchHeader
-from tierlog.types import Bytes, Offset, Position
+from tierlog.types import Bytes, Offset, Position, TimestampMs
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +42,16 @@ class _Found(Exception):
 
 
 class SegmentReader:
-    __slots__ = ("_checked", "_known", "_trusted_from", "_viewed", "segment")
+    __slots__ = ("_checked", "_known", "_trusted_from", "_viewed", "latest_known", "segment")
 
     def __init__(self, segment: Segment, *, trusted_from: int = EVERYTHING) -> None:
         self.segment = segment
         self._known: dict[Offset, Position] = {}
         self._checked = Intervals()
         self._viewed = (Offset(-1), Position(0))
+        self.latest_known: tuple[tuple[Offset, Offset], tuple[Offset, TimestampMs] | None] | None
+        """Of `bytime`: an offset and a start, and the latest record of that batch."""
+        self.latest_known = None
         # From here on bytes were, or will be, written or scanned by this process.
         self._trusted_from = trusted_from
 

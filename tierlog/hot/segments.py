@@ -6,14 +6,13 @@ reader is told (`DamagedOffsets`), because records that once were there are miss
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import partial
 
 from tierlog.hot import bytime
+from tierlog.hot.bytime import Found, Steps
 from tierlog.hot.errors import DamagedOffsets
 from tierlog.hot.reader import EVERYTHING, SegmentReader
 from tierlog.hot.segment import Segment
-from tierlog.records.batch import parse_header
-from tierlog.records.errors import MalformedRecords
-from tierlog.records.timestamps import first_record_at_or_after
 from tierlog.types import Bytes, Offset, Position, TimestampMs
 
 OFFSET_MAX = Offset(2**63 - 1)
@@ -133,34 +132,53 @@ class SegmentList:
 
     def find_by_time(
         self, timestamp: TimestampMs, *, start: Offset, end: Offset
-    ) -> tuple[Offset, TimestampMs] | None:
+    ) -> Steps[Found | None]:
         """The first record of [start, end) with a timestamp at or after `timestamp`."""
-        for reader in self._readers:
-            segment = reader.segment
-            while start < min(segment.next_offset, end) and segment.max_timestamp >= timestamp:
-                self._note_use(segment)
-                batch = bytime.batch_at_time(reader, timestamp, start=start)
-                if batch is None:
-                    break
-                found = _first_at_time(batch, timestamp, start)
+        while (reader := self._first_reaching(timestamp, start=start, end=end)) is not None:
+            self._note_use(reader.segment)
+            batch, behind = bytime.batch_at_time(reader, timestamp, start=start)
+            if batch is None:
+                yield None
+            else:
+                found = yield bytime.first_at_time(batch, timestamp, start)
                 if found is not None:
                     return found if found[0] < end else None
-                start = parse_header(batch).next_offset
+            start = behind
         return None
 
-    def latest(self, *, start: Offset, end: Offset) -> tuple[Offset, TimestampMs] | None:
+    def _first_reaching(
+        self, timestamp: TimestampMs, *, start: Offset, end: Offset
+    ) -> SegmentReader | None:
+        for reader in self._readers[max(bisect_right(self._bases, start) - 1, 0) :]:
+            segment = reader.segment
+            if start < min(segment.next_offset, end) and segment.max_timestamp >= timestamp:
+                return reader
+        return None
+
+    def latest(self, *, start: Offset, end: Offset) -> Steps[Found | None]:
         """The record of [start, end) with the largest timestamp, the first of several."""
-        best: tuple[Offset, TimestampMs] | None = None
+        best: Found | None = None
         for reader in sorted(self._readers, key=lambda one: -one.segment.max_timestamp):
             segment = reader.segment
             if segment.max_timestamp < (0 if best is None else best[1]):
                 break
-            if start < segment.next_offset and segment.base_offset < end:
+            if best is not None and (-segment.max_timestamp, segment.base_offset) > (
+                -best[1],
+                best[0],
+            ):
+                continue
+            if start < segment.next_offset and segment.base_offset < end and not self._lost(reader):
                 self._note_use(segment)
-                found = bytime.latest(reader, start=start, end=end)
+                is_gone = partial(self._lost, reader)
+                found = yield from bytime.latest(reader, start=start, end=end, is_gone=is_gone)
                 if found and (best is None or (-found[1], found[0]) < (-best[1], best[0])):
                     best = found
         return best
+
+    def _lost(self, reader: SegmentReader) -> bool:
+        """Whether its segment was removed."""
+        number = bisect_right(self._bases, reader.segment.base_offset) - 1
+        return number < 0 or self._readers[number] is not reader
 
     def _note_use(self, segment: Segment) -> None:
         """Sealed segments keep their indexes in memory while they are among the last used."""
@@ -171,13 +189,3 @@ class SegmentList:
         if len(self._loaded) > INDEXES_LOADED_MAX:
             oldest = next(iter(self._loaded))
             self._loaded.pop(oldest).release_indexes()
-
-
-def _first_at_time(
-    batch: Bytes, timestamp: TimestampMs, start: Offset
-) -> tuple[Offset, TimestampMs] | None:
-    """The answer of a batch whose header promises a record at or after `timestamp`."""
-    try:
-        return first_record_at_or_after(batch, timestamp, from_offset=start)
-    except MalformedRecords:
-        return bytime.unreadable_answer(batch, start)

@@ -83,6 +83,19 @@ def decode_records(
     Offset deltas must rise and stay within the batch. `dense` asks for 0, 1, 2 ..., as a producer
     must write them; compaction leaves gaps.
     """
+    header, data = plain_records(batch, limits=limits)
+    try:
+        header_count_max = max(limits.header_count_max, header.size_bytes - HEADER_BYTES)
+        records = _decode_all(header, data, header_count_max)
+    except IndexError:
+        raise MalformedRecords("the records end in the middle of a number") from None
+    _check_offsets(header, records, dense=dense)
+    _check_timestamps(records)
+    return records
+
+
+def plain_records(batch: Bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[BatchHeader, bytes]:
+    """The header of the batch that `batch` begins with, and its records, decompressed."""
     header = parse_header(batch)
     size = header.size_bytes
     if size < HEADER_BYTES:
@@ -91,15 +104,7 @@ def decode_records(
         raise batch_cut_short(batch, 0, size)
     if header.magic != MAGIC or header.attributes not in bits.STORED:
         raise CorruptBatch(f"magic {header.magic}, attributes {header.attributes:#06x}")
-    data = _payload(header, memoryview(batch)[HEADER_BYTES:size], limits)
-    try:
-        header_count_max = max(limits.header_count_max, size - HEADER_BYTES)
-        records = _decode_all(header, data, header_count_max)
-    except IndexError:
-        raise MalformedRecords("the records end in the middle of a number") from None
-    _check_offsets(header, records, dense=dense)
-    _check_timestamps(records)
-    return records
+    return header, _payload(header, memoryview(batch)[HEADER_BYTES:size], limits)
 
 
 def _payload(header: BatchHeader, data: memoryview, limits: Limits) -> bytes:
@@ -127,7 +132,7 @@ def _decode_all(header: BatchHeader, data: bytes, headers_left: int) -> list[Rec
         raw = data[position]
         position += 1
         if raw >= 0x80:
-            raw, position = _longer(data, position, raw)
+            raw, position = longer_varint(data, position, raw)
         end = position + (raw >> 1)
         if raw & 1 or end > size:
             raise _overrun("a record", raw, position, size)
@@ -142,7 +147,7 @@ def _decode_all(header: BatchHeader, data: bytes, headers_left: int) -> list[Rec
         raw = data[position]
         position += 1
         if raw >= 0x80:
-            raw, position = _longer(data, position, raw)
+            raw, position = longer_varint(data, position, raw)
         offset = base_offset + (raw >> 1 ^ -(raw & 1))
         raw = data[position]
         position += 1
@@ -150,7 +155,7 @@ def _decode_all(header: BatchHeader, data: bytes, headers_left: int) -> list[Rec
             key = None
         else:
             if raw >= 0x80:
-                raw, position = _longer(data, position, raw)
+                raw, position = longer_varint(data, position, raw)
             start, position = position, position + (raw >> 1)
             if raw & 1 or position > end:
                 raise _overrun("a key", raw, start, end)
@@ -161,7 +166,7 @@ def _decode_all(header: BatchHeader, data: bytes, headers_left: int) -> list[Rec
             value = None
         else:
             if raw >= 0x80:
-                raw, position = _longer(data, position, raw)
+                raw, position = longer_varint(data, position, raw)
             start, position = position, position + (raw >> 1)
             if raw & 1 or position > end:
                 raise _overrun("a value", raw, start, end)
@@ -180,7 +185,7 @@ def _decode_all(header: BatchHeader, data: bytes, headers_left: int) -> list[Rec
     return records
 
 
-def _longer(data: bytes, position: int, first: int) -> tuple[int, int]:
+def longer_varint(data: bytes, position: int, first: int) -> tuple[int, int]:
     """A 32-bit varint of two bytes or more, `position` being that of its second."""
     second = data[position]
     if second < 0x80:
@@ -203,7 +208,7 @@ def _decode_headers(
         raw = data[position]
         position += 1
         if raw >= 0x80:
-            raw, position = _longer(data, position, raw)
+            raw, position = longer_varint(data, position, raw)
         start, position = position, position + (raw >> 1)
         if raw & 1 or position > end:
             raise _overrun("a header name", raw, start, end)
@@ -213,7 +218,7 @@ def _decode_headers(
         value = None
         if raw != 1:
             if raw >= 0x80:
-                raw, position = _longer(data, position, raw)
+                raw, position = longer_varint(data, position, raw)
             start, position = position, position + (raw >> 1)
             if raw & 1 or position > end:
                 raise _overrun("a header value", raw, start, end)

@@ -1,11 +1,16 @@
 """ListOffsets: ends, beginnings and moments."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from tests.broker.support import Served
 from tests.hot.support import batch
+from tierlog.broker.searching import AT_ONCE_MAX
+from tierlog.hot import bytime
+from tierlog.records.attributes import Codec
+from tierlog.records.batch import patch_max_timestamp
 from tierlog.types import Offset
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.list_offsets import (
@@ -141,3 +146,128 @@ async def test_the_leader_epoch_of_the_record_is_told(served: Served) -> None:
     await served.fill("t", 1)
     assert (await look_up(served, -2)).leader_epoch == 0
     assert (await look_up(served, -1)).leader_epoch == 4
+
+
+# Questions that take long
+
+
+def lying(served: Served, *, says: int) -> None:
+    """A record at T0 in a batch whose header promises a later one."""
+    made = batch(b"v", timestamp=T0)
+    patch_max_timestamp(made, timestamp_ms=says)
+    served.node.topics.named("t").partition(0).append(memoryview(made), served.node.now_ms())
+
+
+async def turns_of(answer: Any) -> int:
+    assert isinstance(answer, asyncio.Future)
+    turns = 0
+    while not answer.done():
+        await asyncio.sleep(0)
+        turns += 1
+    return turns
+
+
+async def test_only_questions_about_time_are_answered_later(served: Served) -> None:
+    await written(served)
+    for timestamp in (-1, -2, -4, -5, -6):
+        assert isinstance(served.send(asked(timestamp), NEWEST), list)
+    for timestamp in (0, -3):
+        assert await turns_of(served.send(asked(timestamp), NEWEST)) > 0
+
+
+async def test_others_have_their_turn_between_batches_that_lie(served: Served) -> None:
+    topic = await served.create("t")
+    for _ in range(30):
+        lying(served, says=T0 + 5)
+    topic.partition(0).append(memoryview(batch(b"v", timestamp=T0 + 3)), served.node.now_ms())
+    await topic.partition(0).log.settle()
+    assert await turns_of(served.send(asked(T0 + 2), NEWEST)) >= 30
+    found = await look_up(served, T0 + 2)
+    assert (found.offset, found.timestamp) == (30, T0 + 3)
+
+
+async def test_others_have_their_turn_on_a_long_way_through_headers(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bytime, "HEADERS_A_STEP", 3)
+    topic = await served.create("t")
+    lying(served, says=T0 + 5)
+    await served.fill("t", 60)
+    assert served.node.now_ms() == T0
+    assert await turns_of(served.send(asked(T0 + 2), NEWEST)) >= 20
+    assert (await look_up(served, T0 + 2)).offset == -1
+    topic.partition(0).log.trim(Offset(1))
+    assert await turns_of(served.send(asked(-3), NEWEST)) >= 20
+    assert (await look_up(served, -3)).offset == 1
+
+
+@pytest.mark.parametrize("timestamp", [T0 + 2, -3])
+async def test_a_compressed_batch_is_looked_through_in_a_thread_once_it_is_asked_for(
+    served: Served, monkeypatch: pytest.MonkeyPatch, timestamp: int
+) -> None:
+    topic = await served.create("t")
+    made = batch(b"a", b"b", b"c", timestamp=T0, codec=Codec.GZIP)
+    topic.partition(0).append(memoryview(made), served.node.now_ms())
+    await topic.partition(0).log.settle()
+    asked_in_threads: list[str] = []
+    tasks = served.node.env.tasks
+    plain = tasks.in_thread
+
+    def noting(call: Any, *args: object) -> Any:
+        asked_in_threads.append(call.__qualname__)
+        return plain(call, *args)
+
+    monkeypatch.setattr(tasks, "in_thread", noting)
+    for _ in range(3):
+        found = await look_up(served, timestamp)
+        assert (found.error_code, found.offset, found.timestamp) == (0, 2, T0 + 2)
+    # Which record is the latest of a batch is remembered.
+    assert asked_in_threads == ["Question.answer"] * (1 if timestamp == -3 else 3)
+
+
+async def test_threads_are_left_to_the_disk_also_when_peers_go_away(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await served.create("t")
+    made = batch(b"a", b"b", timestamp=T0, codec=Codec.GZIP)
+    topic.partition(0).append(memoryview(made), served.node.now_ms())
+    await topic.partition(0).log.settle()
+    busy: list[asyncio.Future[Any]] = []
+
+    def held(call: Any, *args: object) -> "asyncio.Future[Any]":
+        busy.append(asyncio.get_running_loop().create_future())
+        return busy[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(served.node.env.tasks, "in_thread", held)
+        answers: list[Any] = [served.send(asked(T0), NEWEST) for _ in range(6)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert len(busy) == AT_ONCE_MAX
+        for answer in answers[:4]:
+            answer.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert len(busy) == AT_ONCE_MAX
+        for one in tuple(busy):
+            one.set_result((0, T0))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert len(busy) == 4
+        for one in busy[AT_ONCE_MAX:]:
+            one.set_result((0, T0))
+        await asyncio.gather(*answers[4:])
+
+
+async def test_a_topic_deleted_during_a_search_is_told(served: Served) -> None:
+    topic = await served.create("t")
+    for _ in range(30):
+        lying(served, says=T0 + 5)
+    await topic.partition(0).log.settle()
+    answer = served.send(asked(T0 + 2), NEWEST)
+    assert isinstance(answer, asyncio.Future)
+    await asyncio.sleep(0)
+    topic.partition(0).log.close_now()
+    _, response = served.decoded(asked(0), NEWEST, await answer or [])
+    code = response.topics[0].partitions[0].error_code
+    assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER

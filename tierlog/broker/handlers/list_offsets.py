@@ -3,18 +3,23 @@ largest timestamp (KIP-734), v8 the earliest local offset, v9 the last tiered on
 earliest that waits for its upload.
 
 A time that no record has reached is answered with offset -1 and no error; a hit is the first
-*record* at or after it, not its batch (pitfall 13).
+*record* at or after it, not its batch (pitfall 13). Only questions about time take time, so only
+their answers come later.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from tierlog.broker.codes import code_of
+from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.errors import TierlogError
 from tierlog.types import Offset, TimestampMs
 from tierlog.wire.api_keys import ApiKey
+from tierlog.wire.codec import decode_whole
 from tierlog.wire.error_codes import ErrorCode
+from tierlog.wire.header import encode_response
 from tierlog.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -26,6 +31,7 @@ from tierlog.wire.messages.list_offsets import (
 if TYPE_CHECKING:
     from tierlog.broker.call import Call
     from tierlog.broker.partition import Partition
+    from tierlog.broker.request import Answer, Parts
 
 API: Final = ApiKey.LIST_OFFSETS
 VERSIONS: Final = (1, 11)
@@ -51,36 +57,53 @@ NOTHING: Final = (-1, -1)
 """Offset and timestamp where there is no such record."""
 
 
-def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
-    seen: set[tuple[str, int]] = set()
-    twice: set[tuple[str, int]] = set()
-    for topic in request.topics:
-        for wanted in topic.partitions:
-            place = (topic.name, wanted.partition_index)
-            (twice if place in seen else seen).add(place)
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    refused(wanted, ErrorCode.INVALID_REQUEST)
-                    if (topic.name, wanted.partition_index) in twice
-                    else found(topic.name, wanted, call)
-                    for wanted in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
+def answer(frame: memoryview, position: int, call: Call) -> Answer:
+    request = decode_whole(
+        ListOffsetsRequest, call.version, frame, position, elements_max=REQUEST_ELEMENTS_MAX
     )
+    work = answered(request, call)
+    if any(is_about_time(one.timestamp) for topic in request.topics for one in topic.partitions):
+        return call.node.env.tasks.spawn(work, name=API.name)
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        parts: Parts = stop.value
+        return parts
+    raise AssertionError("only a search by time waits")
 
 
-def found(name: str, wanted: ListOffsetsPartition, call: Call) -> ListOffsetsPartitionResponse:
+def is_about_time(timestamp: int) -> bool:
+    return timestamp >= 0 or timestamp == MAX_TIMESTAMP
+
+
+async def answered(request: ListOffsetsRequest, call: Call) -> Parts:
+    counts = Counter(
+        (topic.name, wanted.partition_index)
+        for topic in request.topics
+        for wanted in topic.partitions
+    )
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for wanted in topic.partitions:
+            if counts[topic.name, wanted.partition_index] > 1:
+                partitions.append(refused(wanted, ErrorCode.INVALID_REQUEST))
+            else:
+                partitions.append(await found(topic.name, wanted, call))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    response = ListOffsetsResponse(topics=topics)
+    return encode_response(response, call.version, correlation_id=call.correlation_id)
+
+
+async def found(
+    name: str, wanted: ListOffsetsPartition, call: Call
+) -> ListOffsetsPartitionResponse:
     try:
         partition = call.node.topics.named(name).partition(wanted.partition_index)
         partition.check_leader_epoch(wanted.current_leader_epoch)
         if wanted.timestamp < 0 and call.version < KNOWN_FROM.get(wanted.timestamp, 1 << 15):
             return refused(wanted, ErrorCode.UNSUPPORTED_VERSION)
-        offset, timestamp = look_up(partition, wanted.timestamp)
+        offset, timestamp = await look_up(partition, wanted.timestamp, call)
     except TierlogError as error:
         return refused(wanted, code_of(error))
     return ListOffsetsPartitionResponse(
@@ -95,7 +118,7 @@ def found(name: str, wanted: ListOffsetsPartition, call: Call) -> ListOffsetsPar
 EPOCHS_FROM: Final = 4
 
 
-def look_up(partition: Partition, timestamp: int) -> tuple[int, int]:
+async def look_up(partition: Partition, timestamp: int, call: Call) -> tuple[int, int]:
     """Offset and timestamp. Without transactions the last stable offset is the high watermark."""
     log = partition.log
     if timestamp == LATEST:
@@ -103,10 +126,10 @@ def look_up(partition: Partition, timestamp: int) -> tuple[int, int]:
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log.log_start, -1
     if timestamp == MAX_TIMESTAMP:
-        return log.latest_by_time() or NOTHING
+        return await call.node.searches.run(log.search_latest()) or NOTHING
     if timestamp in (LAST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING  # Nothing of this partition is in the bucket, or on its way there.
-    return log.find_by_time(TimestampMs(timestamp)) or NOTHING
+    return await call.node.searches.run(log.search_time(TimestampMs(timestamp))) or NOTHING
 
 
 def epoch_at(partition: Partition, offset: int) -> int:
