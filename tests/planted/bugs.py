@@ -252,6 +252,6 @@ BUGS = (
     Bug("cut everything behind damage", everything_behind_damage_cut, hunt_damage, 20),
     Bug("serve bytes without a check", unchecked_bytes_served, hunt_damage, 0),
     Bug("call damage torn", damage_called_torn, hunt_damage, 0),
-    Bug("believe pages that a failed fsync dropped", dropped_pages_believed, hunt_simulation, 0),
+    Bug("believe pages that a failed fsync dropped", dropped_pages_believed, hunt_simulation, 5),
     Bug("ack when the sync begins", acked_before_the_job_ended, hunt_simulation, 1),
 )

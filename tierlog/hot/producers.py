@@ -10,7 +10,6 @@ timestamps as in Kafka: a backfill of old records must not lose its idempotence 
 Rebuilt after a crash from the newest snapshot (`snapshot.py`) and the batches behind it.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -54,7 +53,7 @@ class Producers:
     __slots__ = ("_producers",)
 
     def __init__(self) -> None:
-        self._producers: OrderedDict[ProducerId, Producer] = OrderedDict()
+        self._producers: dict[ProducerId, Producer] = {}
         """In the order in which they wrote last: the clock may jump."""
 
     def __len__(self) -> int:
@@ -106,27 +105,23 @@ class Producers:
         self, header: BatchHeader, base_offset: Offset, timestamp: TimestampMs, *, now_ms: int
     ) -> None:
         """The batch was appended at `base_offset`, or found there."""
-        batch = ProducedBatch(
-            header.base_sequence,
-            header.last_sequence,
-            base_offset,
-            Offset(base_offset + header.last_offset_delta),
-            timestamp,
+        last_offset = base_offset + header.last_offset_delta
+        batch: ProducedBatch = tuple.__new__(
+            ProducedBatch,
+            (header.base_sequence, header.last_sequence, base_offset, last_offset, timestamp),
         )
         producer_id, epoch = header.producer_id, header.producer_epoch
-        known = self._producers.get(producer_id)
+        known = self._producers.pop(producer_id, None)  # It comes back at the end.
         if known is not None and known.producer_epoch == epoch:
             batches = (*known.batches[1 - BATCHES_KEPT :], batch)
         else:
             batches = (batch,)
-        self._put(producer_id, Producer(epoch, batches, now_ms))
+        self._producers[producer_id] = tuple.__new__(Producer, (epoch, batches, now_ms))
+        if len(self._producers) > PRODUCERS_MAX:
+            self._forget_oldest()
 
-    def _put(self, producer_id: ProducerId, producer: Producer) -> None:
-        producers = self._producers
-        producers[producer_id] = producer
-        producers.move_to_end(producer_id)
-        if len(producers) > PRODUCERS_MAX:
-            producers.popitem(last=False)
+    def _forget_oldest(self) -> None:
+        del self._producers[next(iter(self._producers))]
 
     def visit(self, header: BatchHeader, *, now_ms: int) -> None:
         """Recovery found a batch; control batches carry no sequence."""
@@ -136,7 +131,9 @@ class Producers:
     def restore(self, producer_id: ProducerId, producer: Producer) -> None:
         """The most recent of those restored so far."""
         assert producer.batches, "a producer is known by what it wrote"
-        self._put(producer_id, producer)
+        self._producers[producer_id] = producer
+        if len(self._producers) > PRODUCERS_MAX:
+            self._forget_oldest()
 
     def expire(self, before_ms: int) -> int:
         """Forget producers that were last seen before `before_ms`; returns how many."""
