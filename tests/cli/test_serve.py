@@ -261,6 +261,18 @@ def test_a_listener_for_other_machines_exits_2_and_says_what_to_do(tierlog: Cli)
     assert "--set listener.insecure=true" in outcome.err
 
 
+def test_a_store_that_cannot_be_one_exits_2(tierlog: Cli, tmp_path: Path) -> None:
+    outcome = tierlog("serve", "--store", "ftp://x")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "store is 'ftp://x'; it must be" in outcome.err
+    (tmp_path / "link").symlink_to(tmp_path)
+    for folder in ("data", "data/store", "data/../data", "link/data/store"):
+        store = f"file://{tmp_path}/{folder}"
+        outcome = tierlog("serve", "--data", str(tmp_path / "data"), "--store", store)
+        assert outcome.code == 2
+        assert "must lie side by side" in outcome.err
+
+
 def test_a_file_that_cannot_be_read_exits_2(tierlog: Cli, tmp_path: Path) -> None:
     assert "No such file" in tierlog("serve", "--config", str(tmp_path / "none.toml")).err
     bad = tmp_path / "bad.toml"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tierlog.config import InvalidConfig, NodeSettings, default_store, load_node_settings
+from tierlog.config import InvalidConfig, NodeSettings, load_node_settings
 
 
 def refused(**given: Any) -> str:
@@ -174,7 +174,3 @@ def test_what_no_client_can_connect_to_is_not_advertised() -> None:
     assert "its port must be a number in [1," in refused(options={"advertise": "127.0.0.1:0"})
     settings = load_node_settings(options={"advertise": "kafka.example.org:9092"})
     assert str(settings.advertise_address) == "kafka.example.org:9092"
-
-
-def test_the_default_store_lies_beside_the_data() -> None:
-    assert default_store("/var/lib/tierlog/") == "file:///var/lib/tierlog-store"

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from tierlog.cli.failure import Refused, usage
-from tierlog.config import NodeSettings, default_store, load_node_settings
+from tierlog.config import (
+    NodeSettings,
+    check_apart,
+    default_store,
+    load_node_settings,
+    store_folder,
+)
 
 if TYPE_CHECKING:
     from tierlog.server import Ready
@@ -66,7 +72,10 @@ def settings_of(options: ServeOptions) -> NodeSettings:
         file=None if options.config is None else _read(options.config),
     )
     data = os.path.abspath(settings.data)
-    return replace(settings, data=data, store=settings.store or default_store(data))
+    store = settings.store or default_store(data)
+    if (folder := store_folder(store)) is not None:
+        check_apart(os.path.realpath(folder), os.path.realpath(data))
+    return replace(settings, data=data, store=store)
 
 
 def _read(path: Path) -> dict[str, Any]:

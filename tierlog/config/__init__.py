@@ -18,8 +18,9 @@ from tierlog.config.describe import (
 )
 from tierlog.config.errors import InvalidConfig
 from tierlog.config.load import load_node_settings
-from tierlog.config.node import NodeSettings, default_store
+from tierlog.config.node import NodeSettings
 from tierlog.config.rules import Change, altered, check_change, topic_config
+from tierlog.config.store import check_apart, default_store, store_folder
 from tierlog.config.topic import TopicConfig
 
 __all__ = [
@@ -34,11 +35,13 @@ __all__ = [
     "Synonym",
     "TopicConfig",
     "altered",
+    "check_apart",
     "check_change",
     "default_store",
     "describe_node",
     "describe_topic",
     "load_node_settings",
     "parse_address",
+    "store_folder",
     "topic_config",
 ]

@@ -292,8 +292,3 @@ class NodeSettings:
                 f"queued.max.request.bytes is {self.queued_max_request_bytes}; it must hold one "
                 f"request, and socket.request.max.bytes is {largest}",
             )
-
-
-def default_store(data_path: str) -> str:
-    """The store of a node that names none: beside the absolute data path, never inside."""
-    return f"file://{data_path.rstrip('/')}-store"
