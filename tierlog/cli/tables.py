@@ -1,7 +1,7 @@
 """Tables for people: plain columns, no frame, so that they can be piped and cut as well."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import typer
 from rich.console import Console
@@ -11,13 +11,13 @@ from rich.text import Text
 PIPE_WIDTH = 10_000
 
 
-def print_table(rows: Sequence[Mapping[str, object]]) -> None:
-    """Columns are the keys of the first row; numbers stand to the right."""
+def print_table(rows: Sequence[Mapping[str, object]], *, right: Collection[str] = ()) -> None:
+    """Columns are the keys of the first row; numbers stand to the right, and what `right` names."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, value in rows[0].items():
         table.add_column(
             name.replace("_", " "),
-            justify="right" if isinstance(value, int) else "left",
+            justify="right" if isinstance(value, int | float) or name in right else "left",
             no_wrap=True,
         )
     for row in rows:
@@ -33,4 +33,6 @@ def print_table(rows: Sequence[Mapping[str, object]]) -> None:
 def _shown(value: object) -> str:
     if isinstance(value, list):
         return ",".join(str(each) for each in value)
+    if isinstance(value, float):
+        return f"{value:.1f}"
     return "" if value is None else str(value)
