@@ -1,6 +1,5 @@
 """Tables for people: plain columns, no frame, so that they can be piped and cut as well."""
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 
 import typer
@@ -8,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-PIPE_WIDTH = 10_000
+WIDTH = 10_000
 
 
 def print_table(rows: Sequence[Mapping[str, object]], *, right: Collection[str] = ()) -> None:
@@ -22,9 +21,8 @@ def print_table(rows: Sequence[Mapping[str, object]], *, right: Collection[str] 
         )
     for row in rows:
         table.add_row(*(Text(_shown(value)) for value in row.values()))
-    # A pipe has no width: nothing may be cut off there.
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else PIPE_WIDTH, soft_wrap=not terminal)
+    # Nothing may be cut off: a pipe has no width, and a terminal breaks long lines by itself.
+    console = Console(width=WIDTH, soft_wrap=True)
     with console.capture() as drawn:
         console.print(table)
     typer.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
