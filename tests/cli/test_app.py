@@ -19,6 +19,7 @@ COMMANDS = [
     ("topic", "describe"),
     ("topic", "alter"),
     ("topic", "delete"),
+    ("node",),
     ("produce",),
     ("consume",),
 ]
@@ -50,7 +51,7 @@ def test_every_command_has_help(tierlog: Cli, command: tuple[str, ...]) -> None:
     assert outcome.out.startswith(f"Usage: tierlog{''.join(f' {word}' for word in command)}")
 
 
-TALKING = [each for each in COMMANDS if each not in {(), ("serve",), ("topic",)}]
+TALKING = [each for each in COMMANDS if each not in {(), ("serve",), ("topic",), ("node",)}]
 
 
 @pytest.mark.parametrize("command", TALKING, ids=" ".join)

@@ -9,6 +9,7 @@ from tierlog.cli.failure import told
 from tierlog.cli.formats import Format
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_HTTP = "127.0.0.1:8080"
 
 app = typer.Typer(
     help="tierlog: a Kafka-compatible log server whose home is object storage.",
@@ -226,6 +227,23 @@ def delete_topics(
         from tierlog.cli import topic as run
 
         run.delete(bootstrap, topics, yes=yes, as_json=as_json)
+
+
+@app.command()
+def node(
+    http: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT", envvar="TIERLOG_HTTP", help="Where the node speaks HTTP."
+        ),
+    ] = DEFAULT_HTTP,
+    as_json: AsJson = False,
+) -> None:
+    """Show a node's state: addresses, disk, connections, requests and topics."""
+    with told():
+        from tierlog.cli.node import show
+
+        show(http, as_json=as_json)
 
 
 @app.command()

@@ -1,30 +1,28 @@
 """Tables for people: plain columns, no frame, so that they can be piped and cut as well."""
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-PIPE_WIDTH = 10_000
+WIDTH = 10_000
 
 
-def print_table(rows: Sequence[Mapping[str, object]]) -> None:
-    """Columns are the keys of the first row; numbers stand to the right."""
+def print_table(rows: Sequence[Mapping[str, object]], *, right: Collection[str] = ()) -> None:
+    """Columns are the keys of the first row; numbers stand to the right, and what `right` names."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, value in rows[0].items():
         table.add_column(
             name.replace("_", " "),
-            justify="right" if isinstance(value, int) else "left",
+            justify="right" if isinstance(value, int | float) or name in right else "left",
             no_wrap=True,
         )
     for row in rows:
         table.add_row(*(Text(_shown(value)) for value in row.values()))
-    # A pipe has no width: nothing may be cut off there.
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else PIPE_WIDTH, soft_wrap=not terminal)
+    # Nothing may be cut off: a pipe has no width, and a terminal breaks long lines by itself.
+    console = Console(width=WIDTH, soft_wrap=True)
     with console.capture() as drawn:
         console.print(table)
     typer.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
@@ -33,4 +31,6 @@ def print_table(rows: Sequence[Mapping[str, object]]) -> None:
 def _shown(value: object) -> str:
     if isinstance(value, list):
         return ",".join(str(each) for each in value)
+    if isinstance(value, float):
+        return f"{value:.1f}"
     return "" if value is None else str(value)

@@ -1,0 +1,157 @@
+"""`tierlog node`: the state of one node, as its HTTP side tells it.
+
+Nothing of Kafka's protocol: what a node knows of itself, its disk and its traffic, no client can
+ask for. `--json` prints the answer as it came.
+"""
+
+import http.client
+import json
+from typing import Any
+
+import typer
+
+from tierlog.cli.failure import Refused, usage
+from tierlog.cli.progress import show_bytes, show_seconds
+from tierlog.cli.tables import print_table
+from tierlog.config import Address, InvalidConfig, parse_address
+
+ANSWER_S = 10.0
+DAY_S = 86_400
+ADVICE = "give --http the address that the node's ready line has after http="
+
+
+def show(place: str, *, as_json: bool) -> None:
+    text, state = _answer(_address(place))
+    if as_json:
+        typer.echo(text.rstrip("\n"))
+        return
+    for line in summary(state):
+        typer.echo(line)
+    for rows in (request_rows(state), topic_rows(state)):
+        if rows:
+            typer.echo("")
+            print_table(rows, right=("size", "produced", "fetched"))
+
+
+def _address(place: str) -> Address:
+    try:
+        return parse_address(place.removeprefix("http://").rstrip("/"), name="--http", port_min=1)
+    except InvalidConfig:
+        raise usage(f"--http is '{place}'; it must be HOST:PORT, as 127.0.0.1:8080") from None
+
+
+def _answer(address: Address) -> tuple[str, dict[str, Any]]:
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_S)
+    try:
+        connection.request("GET", "/state")
+        answer = connection.getresponse()
+        text = answer.read().decode(errors="replace")
+    except http.client.HTTPException:  # First: that the peer hung up is an OSError as well.
+        raise Refused(f"what answers at {address} speaks no HTTP; {ADVICE}") from None
+    except OSError as error:
+        raise _nobody(address, error) from None
+    finally:
+        connection.close()
+    state = _parsed(text)
+    if answer.status != http.client.OK or state is None:
+        raise Refused(f"what answers at {address} is no node of tierlog; {ADVICE}")
+    return text, state
+
+
+def _nobody(address: Address, error: OSError) -> Refused:
+    if isinstance(error, TimeoutError):
+        why = "no answer in time"
+    else:
+        why = (error.strerror or str(error)).lower()
+    return Refused(
+        f"nothing answers at {address} ({why}); start a node with `tierlog serve --http {address}`"
+        ", or name another address with --http"
+    )
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        state = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return state if isinstance(state, dict) and "node_id" in state else None
+
+
+# What people read
+
+
+def summary(state: dict[str, Any]) -> list[str]:
+    disk, connections = state["disk"], state["connections"]
+    places = ", ".join(f"{name} {place}" for name, place in state["addresses"].items())
+    lines = [
+        ("node", f"{state['node_id']}, {state['phase']} for {show_age(state['uptime_s'])}"),
+        ("fault", state["fault"]),
+        ("version", state["version"]),
+        ("cluster", state["cluster_id"]),
+        ("addresses", places),
+        ("data", disk["path"]),
+        ("store", state["store"]),
+        ("disk", disk_line(disk)),
+        ("connections", connection_line(connections)),
+    ]
+    width = max(len(name) for name, _ in lines)
+    return [f"{name:<{width}}  {text}" for name, text in lines if text]
+
+
+def disk_line(disk: dict[str, Any]) -> str:
+    """What is free, and at which marks that matters; what matters now comes last."""
+    throttle, refuse = disk["throttle_below_bytes"], disk["refuse_below_bytes"]
+    line = (
+        f"{show_bytes(disk['free_bytes'])} of {show_bytes(disk['total_bytes'])} free; "
+        f"writes are slowed below {show_bytes(throttle)}, refused below {show_bytes(refuse)}"
+    )
+    if disk["is_refusing"]:
+        return f"{line}: REFUSED NOW"
+    return f"{line}: slowed by {disk['throttle_ms']} ms now" if disk["throttle_ms"] else line
+
+
+def connection_line(connections: dict[str, Any]) -> str:
+    if "accepted" not in connections:  # The node does not listen yet.
+        return f"{connections['open']:,} open"
+    return (
+        f"{connections['open']:,} open, {connections['accepted']:,} accepted, "
+        f"{connections['refused']:,} refused; {show_bytes(connections['received_bytes'])} received,"
+        f" {show_bytes(connections['sent_bytes'])} sent"
+    )
+
+
+def request_rows(state: dict[str, Any]) -> list[dict[str, object]]:
+    return [
+        {
+            "requests": name,
+            "count": each["requests"],
+            "errors": each["errors"],
+            "mean_ms": 1000 * each["seconds"] / each["requests"],
+        }
+        for name, each in state["requests"].items()
+        if each["requests"]
+    ]
+
+
+def topic_rows(state: dict[str, Any]) -> list[dict[str, object]]:
+    """Traffic is since the start of the node; the rest is what is there."""
+    return [
+        {
+            "topic": each["name"],
+            "partitions": len(each["partitions"]),
+            "segments": sum(one["segments"] for one in each["partitions"]),
+            "offsets": sum(one["log_end"] - one["log_start"] for one in each["partitions"]),
+            "size": show_bytes(sum(one["bytes"] for one in each["partitions"])),
+            "produced": show_bytes(each["produced_bytes"]),
+            "fetched": show_bytes(each["fetched_bytes"]),
+        }
+        for each in sorted(state["topics"], key=lambda topic: str(topic["name"]))
+    ]
+
+
+def show_age(seconds: float) -> str:
+    """`0:12`, `1:02:03`, `3 days 4:05:06`."""
+    days, rest = divmod(int(seconds), DAY_S)
+    if not days:
+        return show_seconds(rest)
+    return f"{'1 day' if days == 1 else f'{days} days'} {show_seconds(rest)}"
