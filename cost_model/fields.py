@@ -1,0 +1,160 @@
+"""Kinds of scenario fields: how a value is written, read, checked and shown.
+
+Each field of a scenario says its kind, its bounds, why its default is what it is and where that
+comes from; reading, error messages and the table of assumptions in the docs are made from this.
+"""
+
+import math
+from dataclasses import Field, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from cost_model import units
+from cost_model.arith import every, is_array
+from cost_model.errors import CostError, InvalidScenario, nearest
+
+
+class Kind(StrEnum):
+    SIZE = "size"
+    RATE = "rate"
+    DURATION = "duration"
+    NUMBER = "number"
+    COUNT = "whole number"
+    FLAG = "true or false"
+    CHOICE = "word"
+
+
+EXAMPLES = {
+    Kind.SIZE: "128 MiB",
+    Kind.RATE: "30 MB/s",
+    Kind.DURATION: "7 d",
+    Kind.NUMBER: "1.5",
+    Kind.COUNT: "3",
+    Kind.FLAG: "true",
+}
+PARSERS = {
+    Kind.SIZE: units.parse_size,
+    Kind.RATE: units.parse_rate,
+    Kind.DURATION: units.parse_duration,
+}
+TEXTS = {
+    Kind.SIZE: units.size_text,
+    Kind.RATE: units.rate_text,
+    Kind.DURATION: units.duration_text,
+}
+NUMERIC = frozenset({Kind.SIZE, Kind.RATE, Kind.DURATION, Kind.NUMBER, Kind.COUNT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What is known of a field beside its name and default."""
+
+    kind: Kind
+    why: str
+    low: float = 0.0
+    high: float = math.inf
+    above: bool = False
+    """The lower bound itself is refused."""
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+
+
+def setting(
+    kind: Kind,
+    default: Any,
+    why: str,
+    *,
+    low: float = 0.0,
+    high: float = math.inf,
+    above: bool = False,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A dataclass field with its spec. A default of None: worked out from other fields."""
+    spec = Spec(
+        kind=kind,
+        why=why,
+        low=low,
+        high=high,
+        above=above,
+        choices=choices,
+        optional=default is None,
+    )
+    return field(default=default, metadata={"spec": spec})
+
+
+def spec_of(a_field: "Field[Any]") -> Spec:
+    spec = a_field.metadata["spec"]
+    assert isinstance(spec, Spec)
+    return spec
+
+
+def read_value(spec: Spec, given: Any, *, path: str) -> Any:
+    """From YAML or JSON to the value that formulas use."""
+    if given is None and spec.optional:
+        return None
+    if spec.kind in PARSERS:
+        return _read_with_unit(spec, given, path=path)
+    if spec.kind is Kind.FLAG:
+        if not isinstance(given, bool):
+            raise InvalidScenario(path, f"{given!r} is neither true nor false")
+        return given
+    if spec.kind is Kind.CHOICE:
+        return str(given)
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise InvalidScenario(path, f"{given!r} is not a {spec.kind}, such as {_example(spec)}")
+    return float(given)
+
+
+def _read_with_unit(spec: Spec, given: Any, *, path: str) -> float:
+    if not isinstance(given, str):
+        raise InvalidScenario(
+            path, f"{given!r} has no unit; write a {spec.kind} such as {_example(spec)}"
+        )
+    try:
+        return PARSERS[spec.kind](given)
+    except CostError as error:
+        raise InvalidScenario(path, str(error)) from None
+
+
+def _example(spec: Spec) -> str:
+    return EXAMPLES[spec.kind]
+
+
+def check_value(spec: Spec, value: Any, *, path: str) -> None:
+    """Bounds, finiteness, known words."""
+    if value is None and spec.optional:
+        return
+    if spec.kind is Kind.CHOICE:
+        if spec.choices and value not in spec.choices:
+            raise InvalidScenario(path, f"{value!r} is unknown; {nearest(value, spec.choices)}")
+    elif spec.kind in NUMERIC:
+        _check_number(spec, value, path=path)
+    elif not isinstance(value, bool):
+        raise InvalidScenario(path, f"{value!r} is neither true nor false")
+
+
+def _check_number(spec: Spec, value: Any, *, path: str) -> None:
+    if not is_array(value) and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise InvalidScenario(path, f"{value!r} is not a number")
+    # NaN fails every comparison, so that it is refused here as well.
+    inside = (value > spec.low if spec.above else value >= spec.low) & (value <= spec.high)
+    if not every(inside) or not every(abs(value) < math.inf):
+        raise InvalidScenario(path, f"{shown(spec, value)} is out of bounds; {_bounds(spec)}")
+    if spec.kind is Kind.COUNT and not is_array(value) and value != int(value):
+        raise InvalidScenario(path, f"{value!r} is not a whole number")
+
+
+def _bounds(spec: Spec) -> str:
+    least = f"{'more than' if spec.above else 'at least'} {shown(spec, spec.low)}"
+    return least if spec.high == math.inf else f"{least} and at most {shown(spec, spec.high)}"
+
+
+def shown(spec: Spec, value: Any) -> Any:
+    """As a person would write it; the inverse of `read_value`."""
+    if value is None or is_array(value):
+        return value
+    if spec.kind in TEXTS and value >= 0 and math.isfinite(value):
+        return TEXTS[spec.kind](value)
+    if spec.kind in NUMERIC:
+        return int(value) if math.isfinite(value) and value == int(value) else float(value)
+    return value
