@@ -15,6 +15,7 @@ import numpy.typing as npt
 from cost_model.arith import ratio
 from cost_model.bill import Bill
 from cost_model.derive import Derived, derive
+from cost_model.errors import InvalidScenario
 from cost_model.flow import Flow, keep_small_objects, stage_end, sweep_pages
 from cost_model.plan import assemble, flows_of, usages_with_demand
 from cost_model.prices import PriceBook, default_book
@@ -53,7 +54,7 @@ def grow(
 ) -> Years:
     """Bills of `months` months; writes grow by a share a year, prices drift by a share a year."""
     if months < 1 or past_months < 0 or yearly_growth <= -1 or yearly_price_drift <= -1:
-        raise ValueError("months must be positive, growth and drift more than -100 %")
+        raise InvalidScenario("", "months must be positive, growth and drift more than -100 %")
     rates = monthly_factors(months + past_months, yearly_growth, start=-past_months)
     now = rates[past_months:]
     derived = derive(_at_rates(scenario, now), book or default_book())

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from cost_model.arith import at_least, ceil
 from cost_model.bill import Line
 from cost_model.derive import Derived
-from cost_model.prices import Price, Source
+from cost_model.prices import user_amount
 from cost_model.units import TB, Quantity, Unit, brief_duration, brief_size
 from cost_model.usage import ClassUsage
 
@@ -25,27 +25,21 @@ def broker_lines(derived: Derived) -> Iterator[Line]:
 
 def operation_lines(derived: Derived) -> Iterator[Line]:
     """People's time is what the user says it is; it is a line of its own."""
-    usd = derived.scenario.cluster.operations
-    source = Source(name="scenario", title="set in the scenario", date="today")
-    price = derived.book["kms.key"]  # Any price per month: only its unit is kept.
-    yield Line(
-        item="operations",
+    yield _as_given("operations", derived.scenario.cluster.operations)
+
+
+def _as_given(item: str, usd: float) -> Line:
+    return Line(
+        item=item,
         quantity=Quantity(usd, Unit.MONTH),
-        price=Price(
-            key="operations",
-            usd=price.usd / price.usd,
-            per=Unit.MONTH,
-            source=source,
-            confidence="user",
-            value=1.0,
-        ),
+        price=user_amount(item),
         how=lambda: "US dollars a month, as given",
     )
 
 
 def disk_lines(derived: Derived) -> Iterator[Line]:
     scenario, book = derived.scenario, derived.book
-    cluster, disk = scenario.cluster, scenario.cluster.disk
+    disk = scenario.cluster.disk
     yield Line(
         item=f"local log, {disk}",
         quantity=Quantity(derived.disk_bytes / derived.gb, Unit.GB_MONTH),
@@ -60,7 +54,6 @@ def disk_lines(derived: Derived) -> Iterator[Line]:
             how=lambda: f"{brief_size(scenario.reads.cache)} x {derived.brokers:,.0f} brokers",
         )
     yield from _performance(derived)
-    assert cluster.disk == disk
 
 
 def _log_words(derived: Derived) -> str:
@@ -123,14 +116,4 @@ def hardware_lines(derived: Derived, usages: Iterable[ClassUsage]) -> Iterator[L
                 f"over {own.amortise_months:g} months"
             ),
         )
-    yield from _rack(derived)
-
-
-def _rack(derived: Derived) -> Iterator[Line]:
-    line = next(iter(operation_lines(derived)))
-    yield Line(
-        item="rack and hands",
-        quantity=Quantity(derived.scenario.hardware.rack, Unit.MONTH),
-        price=line.price,
-        how=line.how,
-    )
+    yield _as_given("rack and hands", own.rack)

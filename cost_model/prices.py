@@ -119,14 +119,21 @@ class PriceBook:
         return book
 
 
+USER = Source(name="scenario", title="set in the scenario", date="today")
+
+
+def user_amount(key: str) -> Price:
+    """One dollar a month: the price of an amount that the user states outright."""
+    return Price(key=key, usd=Decimal(1), per=Unit.MONTH, source=USER, confidence="user", value=1.0)
+
+
 def _overridden(book: PriceBook, key: str, usd: float) -> Price:
     try:
         known = book[key]
     except UnknownPrice as error:
         raise InvalidScenario(f"prices.{key}", str(error)) from None
-    source = Source(name="scenario", title="set in the scenario", date="today")
     exact = Decimal(0) if is_array(usd) else Decimal(str(usd))
-    return replace(known, usd=exact, value=usd, source=source, confidence="user", note="")
+    return replace(known, usd=exact, value=usd, source=USER, confidence="user", note="")
 
 
 def _source(name: str, row: Mapping[str, Any]) -> Source:

@@ -71,7 +71,16 @@ def _section(name: str, given: Mapping[str, Any], book: PriceBook) -> Any:
     }
     if name == "cluster":
         _check_instance(values.get("instance", "m7g.xlarge"), book)
+    if name == "billing":
+        _check_region(values.get("region", book.region), book)
     return kind(**values)
+
+
+def _check_region(region: str, book: PriceBook) -> None:
+    if region != book.region:
+        raise InvalidScenario(
+            "billing.region", f"{region!r} has no prices here; the price book is for {book.region}"
+        )
 
 
 def _check_instance(instance: str, book: PriceBook) -> None:

@@ -262,6 +262,7 @@ class Hardware(Section):
 class Billing(Section):
     """Conventions that move a total more than all request prices together."""
 
+    region: str = setting(Kind.CHOICE, "us-east-1", "the region of the price book")
     gb: str = setting(
         Kind.CHOICE,
         "binary",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cost_model import from_dict, plan
+from cost_model import InvalidScenario, from_dict, plan
 from cost_model.growth import grow
 
 MONTH = 730 * 3600
@@ -110,5 +110,5 @@ def test_kafka_on_disk_grows_without_a_bucket() -> None:
 
 
 def test_months_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ValueError, match="months"):
+    with pytest.raises(InvalidScenario, match="months"):
         grow(from_dict({}), months=0)

@@ -68,6 +68,7 @@ def test_nothing_at_all_is_the_default_scenario() -> None:
         ({"tiering": {"classes": [{"clas": "STANDARD"}]}}, "tiering.classes[0].clas", "class"),
         ({"tiering": {"enabled": "yes"}}, "tiering.enabled", "neither true nor false"),
         ({"tiering": {"local_retention": "8 d"}}, "tiering.local_retention", "retention"),
+        ({"billing": {"region": "eu-west-1"}}, "billing.region", "is for us-east-1"),
         ({"billing": {"gb": "gigabyte"}}, "billing.gb", "known are binary, decimal"),
         ({"prices": {"disk.gp3.storag": 1}}, "prices.disk.gp3.storag", "did you mean"),
         ({"prices": {"disk.gp3.storage": -1}}, "prices.disk.gp3.storage", "not a price"),
