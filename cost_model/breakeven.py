@@ -12,9 +12,10 @@ import numpy as np
 
 from cost_model.arith import is_array
 from cost_model.errors import InvalidScenario, NoBreakEven
+from cost_model.fields import Kind
 from cost_model.plan import plan
 from cost_model.prices import PriceBook
-from cost_model.read import show_input, with_input
+from cost_model.read import kind_of, show_input, with_input
 from cost_model.scenario import Scenario
 
 POINTS = 129
@@ -62,9 +63,14 @@ def break_even(
 
     at = np.geomspace(low, high, POINTS) if low > 0 else np.linspace(low, high, POINTS)
     at[0], at[-1] = low, high  # geomspace may miss its own ends by a hair.
+    whole = not path.startswith("prices.") and kind_of(path) is Kind.COUNT
+    at = np.unique(np.rint(at)) if whole else at
     mine, theirs = both(at)
     signs = np.sign(mine - theirs)
-    found = [_bisect(gap, float(at[i]), float(at[i + 1])) for i in np.nonzero(np.diff(signs))[0]]
+    found = [
+        _bisect(gap, float(at[i]), float(at[i + 1]), whole=whole)
+        for i in np.nonzero(np.diff(signs))[0]
+    ]
     names = tuple(each.name for each in pair(low))
     return Curve(
         path=path,
@@ -89,10 +95,13 @@ def _usd(scenario: Scenario, value: Any, book: PriceBook | None) -> Any:
     return np.full(len(value), usd) if is_array(value) and not is_array(usd) else usd
 
 
-def _bisect(gap: Callable[[float], float], low: float, high: float) -> float:
+def _bisect(gap: Callable[[float], float], low: float, high: float, *, whole: bool) -> float:
+    """The first value, coming from below, on the far side of the crossing."""
     rising = gap(high) > 0
     for _ in range(ROUNDS):
-        middle = (low + high) / 2
+        middle = (low + high) // 2 if whole else (low + high) / 2
+        if middle in (low, high):
+            break
         if (gap(middle) > 0) == rising:
             high = middle
         else:

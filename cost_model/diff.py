@@ -17,7 +17,9 @@ LINES_MAX = 12
 def changed_inputs(old: Scenario, new: Scenario) -> list[tuple[str, str, str]]:
     """Path, old and new value of every input that differs."""
     before, after = (dict(_flat(as_dict(each))) for each in (old, new))
-    paths = [path for path in dict.fromkeys((*before, *after)) if path != "name"]
+    # Names and ranges of doubt do not change a bill.
+    known = dict.fromkeys((*before, *after))
+    paths = [path for path in known if path.partition(".")[0] not in {"name", "uncertainty"}]
     pairs = [(path, before.get(path, "-"), after.get(path, "-")) for path in paths]
     return [row for row in pairs if row[1] != row[2]]
 
@@ -32,7 +34,10 @@ def _flat(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
 
 def _word(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(f"{row['class']} after {row['after']}" for row in value)
+        first, *later = value
+        return ", ".join(
+            [first["class"], *(f"{row['class']} after {row['after']}" for row in later)]
+        )
     return str(value)
 
 

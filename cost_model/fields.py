@@ -151,8 +151,10 @@ def _bounds(spec: Spec) -> str:
 
 def shown(spec: Spec, value: Any) -> Any:
     """As a person would write it; the inverse of `read_value`."""
-    if value is None or is_array(value):
+    if value is None:
         return value
+    if is_array(value):
+        return f"{shown(spec, float(value.min()))} to {shown(spec, float(value.max()))}"
     if spec.kind in TEXTS and value >= 0 and math.isfinite(value):
         return TEXTS[spec.kind](value)
     if spec.kind in NUMERIC:

@@ -32,6 +32,8 @@ class Years:
 
     bill: Bill
     usd: Array
+    drift: Array
+    """What a dollar of today is in each month."""
     stored_bytes: Array
     """In the bucket at the end of each month."""
 
@@ -40,7 +42,7 @@ class Years:
         return float(self.usd.sum())
 
     def group(self, name: str) -> Array:
-        return np.broadcast_to(np.asarray(self.bill.group(name).usd, dtype=float), self.usd.shape)
+        return np.asarray(self.bill.group(name).usd * self.drift, dtype=float)
 
 
 def grow(
@@ -68,7 +70,8 @@ def grow(
         stock = stock + cohorts.stock_at_ends()
     bill = assemble(derived, usages)
     drift = (1 + yearly_price_drift) ** (np.arange(months) / 12)
-    return Years(bill=bill, usd=np.asarray(bill.usd * drift, dtype=float), stored_bytes=stock)
+    usd = np.asarray(bill.usd * drift, dtype=float)
+    return Years(bill=bill, usd=usd, drift=drift, stored_bytes=stock)
 
 
 def monthly_factors(months: int, yearly_growth: float, *, start: int = 0) -> Array:

@@ -11,6 +11,9 @@ from cost_model.usage import ClassUsage
 WORTH_MOVING = 1e6
 """A transition into IA pays back within a month only for objects above about 1 MB."""
 SLOW_FIRST_BYTE = 60.0
+EARLY_SHARE = 0.05
+SMALL_LOG = 1e12
+"""Active segments below a terabyte are not worth a word."""
 DEFAULT_CACHE = 10 * GIB
 """A cache of this size costs cents; it is not worth a word."""
 
@@ -22,7 +25,7 @@ def leaks(derived: Derived, usages: list[ClassUsage]) -> list[str]:
 def _disk(derived: Derived) -> Iterator[str]:
     work, cluster = derived.scenario.workload, derived.scenario.cluster
     floor = cluster.replicas * work.partitions * derived.segment
-    if floor > derived.local_bytes / 2:
+    if floor > max(derived.local_bytes / 2, SMALL_LOG):
         yield (
             f"active segments are {floor / derived.local_bytes:.0%} of the local log "
             f"({brief_size(floor)}): a shorter local retention saves little, smaller segments do"
@@ -43,7 +46,7 @@ def _store(derived: Derived, usages: list[ClassUsage]) -> Iterator[str]:
         )
     yield from _objects(derived, len(tiering.classes) > 1)
     for usage in usages:
-        if usage.early_bytes > usage.stored_bytes * 0.05 and usage.early_bytes:
+        if usage.early_bytes > usage.stored_bytes * EARLY_SHARE > 0:
             yield (
                 f"{usage.what} leave {usage.storage_class} before its minimum duration: "
                 f"{brief_size(usage.early_bytes)} are paid for after deletion"

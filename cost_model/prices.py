@@ -56,6 +56,13 @@ class StorageClass:
     metadata_bytes: float
     first_byte_s: float
     zones: int
+    volume_tiers_gb: tuple[float, ...] = ()
+    """Where the next, cheaper price begins. Such a class has prices `storage.tier1` and so on."""
+
+    @property
+    def storage_price(self) -> str:
+        """The key of the storage price, in the first tier where there are several."""
+        return f"{self.prices}.storage.tier1" if self.volume_tiers_gb else f"{self.prices}.storage"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +156,7 @@ def _class(name: str, row: Mapping[str, Any]) -> StorageClass:
         metadata_bytes=row["metadata_kib"] * KIB,
         first_byte_s=row["first_byte_s"],
         zones=row["zones"],
+        volume_tiers_gb=tuple(map(float, row.get("volume_tiers_gb", ()))),
     )
 
 

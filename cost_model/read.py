@@ -191,7 +191,10 @@ def _plain(given: Any) -> Any:
 
 def show_input(path: str, value: float) -> str:
     """An input as a person would write it."""
-    return f"${value:g}" if path.startswith("prices.") else str(shown(_spec(path), value))
+    if path.startswith("prices."):
+        return f"${value:g}"
+    text = shown(_spec(path), value)
+    return text if isinstance(text, str) else f"{text:.6g}"
 
 
 def get_input(of: Scenario, path: str) -> Any:

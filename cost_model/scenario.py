@@ -306,12 +306,22 @@ class Scenario:
             raise InvalidScenario(
                 "tiering.local_retention", "must not exceed workload.retention, as in Kafka"
             )
+        _check_replay_source(self)
         brokers = self.cluster.brokers
         if brokers is not None and not every(brokers >= self.cluster.replicas):
             raise InvalidScenario("cluster.brokers", "fewer brokers than replicas")
         for key, usd in self.prices.items():
             if not every(usd >= 0) or not every(usd < float("inf")):
                 raise InvalidScenario(f"prices.{key}", f"{usd!r} is not a price")
+
+
+def _check_replay_source(scenario: Scenario) -> None:
+    """What is not kept cannot be read."""
+    source = scenario.reads.replay_from
+    if source != "broker" and not scenario.tiering.enabled:
+        raise InvalidScenario("reads.replay_from", f"{source} needs tiering.enabled")
+    if source == "parquet" and not scenario.parquet.enabled:
+        raise InvalidScenario("reads.replay_from", "parquet needs parquet.enabled")
 
 
 SECTIONS: dict[str, type[Any]] = {

@@ -7,6 +7,7 @@ totals of the month.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from cost_model.arith import at_least, between, every, is_zero
 from cost_model.bill import Line
@@ -75,28 +76,18 @@ def _storage(
         padded = not every(usage.stored_bytes >= usage.objects * known.min_object_bytes)
         return text + (f", billed as {brief_size(known.min_object_bytes)} each" if padded else "")
 
-    plain = f"{known.prices}.storage"
-    if plain in book:
-        yield Line(item=label, quantity=Quantity(stored, Unit.GB_MONTH), price=book[plain], how=how)
+    if not known.volume_tiers_gb:
+        quantity = Quantity(stored, Unit.GB_MONTH)
+        yield Line(item=label, quantity=quantity, price=book[known.storage_price], how=how)
         return
-    for tier, (low, high) in enumerate(_tiers(), start=1):
+    ends = (0.0, *known.volume_tiers_gb, float("inf"))
+    for tier, (low, high) in enumerate(pairwise(ends), start=1):
         part = between(before + stored, low, high) - between(before, low, high)
         if is_zero(part):
             continue
         item = label if tier == 1 else f"{label}, volume tier {tier}"
-        price = book[f"{plain}.tier{tier}"]
+        price = book[f"{known.prices}.storage.tier{tier}"]
         yield Line(item=item, quantity=Quantity(part, Unit.GB_MONTH), price=price, how=how)
-
-
-def _tiers() -> list[tuple[float, float]]:
-    """STANDARD is the one class with volume tiers: 50 TB, 500 TB, above."""
-    return [(0.0, 51_200.0), (51_200.0, 512_000.0), (512_000.0, float("inf"))]
-
-
-def storage_price(known: StorageClass) -> str:
-    """The key of the storage price outside of volume tiers: the first tier's."""
-    tiered = known.prices == "s3.STANDARD"
-    return f"{known.prices}.storage.tier1" if tiered else f"{known.prices}.storage"
 
 
 def _request_price(known: StorageClass, kind: str) -> str:
@@ -127,7 +118,7 @@ def _surcharges(
         yield Line(
             item=f"{usage.what} in {known.name}: {what}",
             quantity=Quantity(size / gb, Unit.GB_MONTH),
-            price=book[storage_price(priced)],
+            price=book[priced.storage_price],
             how=lambda size=size, why=why: f"{brief_size(size)} on average, {why}",  # type: ignore[misc]
         )
 

@@ -46,6 +46,12 @@ def sizes(low: float, high: float) -> st.SearchStrategy[float]:
 def scenarios(draw: st.DrawFn) -> Scenario:
     retention = draw(sizes(DAY, 3650 * DAY))
     replicas = draw(st.integers(1, 5))
+    tiered, table = draw(st.booleans()), draw(st.booleans())
+    sources = [
+        "broker",
+        *(["segments"] if tiered else []),
+        *(["parquet"] if tiered and table else []),
+    ]
     return Scenario(
         workload=Workload(
             write=draw(sizes(1e3, 1e10)),
@@ -62,7 +68,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
             operations=draw(sizes(0, 1e5)),
         ),
         tiering=Tiering(
-            enabled=draw(st.booleans()),
+            enabled=tiered,
             local_retention=draw(sizes(60, DAY)),
             segment=draw(sizes(64 * KIB, GIB)),
             objects=draw(st.integers(1, 3)),
@@ -74,7 +80,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         reads=Reads(
             tail_miss=draw(sizes(0, 1)),
             replay=draw(sizes(0, 1e15)),
-            replay_from=draw(st.sampled_from(["broker", "segments", "parquet"])),
+            replay_from=draw(st.sampled_from(sources)),
             chunk=draw(sizes(64 * KIB, 64 * MIB)),
             repeat=draw(sizes(0, 1)),
             hot_set=draw(sizes(0, 1e13)),
@@ -86,7 +92,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
             follower_fetch=draw(st.booleans()),
             directions=draw(st.sampled_from([1.0, 2.0])),
         ),
-        parquet=Parquet(enabled=draw(st.booleans()), size_ratio=draw(sizes(0.05, 2))),
+        parquet=Parquet(enabled=table, size_ratio=draw(sizes(0.05, 2))),
         erasure=Erasure(requests=draw(sizes(0, 1000)), lock=draw(sizes(0, 365 * DAY))),
         billing=Billing(
             gb=draw(st.sampled_from(["binary", "decimal"])),

@@ -57,6 +57,23 @@ def test_a_crossing_on_a_step_is_the_step() -> None:
     assert above > 0
 
 
+def test_a_whole_number_stays_whole() -> None:
+    # Large segments save requests, and cost disk for every partition's active one.
+    one, small = (
+        from_dict({"cluster": {"brokers": 3}, "tiering": {"segment": size, "roll": "7 d"}})
+        for size in ("1 GiB", "16 MiB")
+    )
+    curve = break_even(one, small, path="workload.partitions", low=1, high=5000)
+    assert all(each == int(each) for each in (*curve.at, *curve.crossings))
+    at = first_crossing(curve)
+    gaps = [
+        plan(with_input(one, "workload.partitions", count)).total
+        - plan(with_input(small, "workload.partitions", count)).total
+        for count in (at - 1, at)
+    ]
+    assert (gaps[0] > 0) != (gaps[1] > 0)
+
+
 def test_plans_that_never_meet_are_told() -> None:
     dearer = with_input(STANDARD, "cluster.operations", 1000.0)
     curve = break_even(STANDARD, dearer, path="reads.replay", low=0, high=1e15)

@@ -68,6 +68,16 @@ def test_nothing_at_all_is_the_default_scenario() -> None:
         ({"tiering": {"classes": [{"clas": "STANDARD"}]}}, "tiering.classes[0].clas", "class"),
         ({"tiering": {"enabled": "yes"}}, "tiering.enabled", "neither true nor false"),
         ({"tiering": {"local_retention": "8 d"}}, "tiering.local_retention", "retention"),
+        (
+            {"reads": {"replay_from": "parquet"}, "parquet": {"enabled": False}},
+            "reads.replay_from",
+            "parquet needs parquet.enabled",
+        ),
+        (
+            {"reads": {"replay_from": "segments"}, "tiering": {"enabled": False}},
+            "reads.replay_from",
+            "segments needs tiering.enabled",
+        ),
         ({"billing": {"region": "eu-west-1"}}, "billing.region", "is for us-east-1"),
         ({"billing": {"gb": "gigabyte"}}, "billing.gb", "known are binary, decimal"),
         ({"prices": {"disk.gp3.storag": 1}}, "prices.disk.gp3.storag", "did you mean"),

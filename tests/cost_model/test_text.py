@@ -64,7 +64,7 @@ def test_a_diff_is_markdown_with_inputs_groups_and_lines() -> None:
     text = diff_markdown(WEEK, YEAR)
     assert text.startswith("### Cost: up $")
     assert "| workload.retention | 7 d | 1 y |" in text
-    assert "| tiering.classes | STANDARD after 0 s | STANDARD after 0 s, DEEP_ARCHIVE" in text
+    assert "| tiering.classes | STANDARD | STANDARD, DEEP_ARCHIVE after 30 d |" in text
     assert "| store |" in text
     assert "<details>" in text
     assert "first byte from DEEP_ARCHIVE takes 12 h" in text

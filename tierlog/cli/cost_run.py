@@ -20,7 +20,7 @@ from cost_model.optimise import optimise as find_optimum
 from cost_model.plan import plan as price
 from cost_model.policy import lifecycle as lifecycle_rules
 from cost_model.presets import PRESETS, preset
-from cost_model.prices import load_book, price_changes
+from cost_model.prices import price_changes
 from cost_model.read import as_dict, parse_input
 from cost_model.sensitivity import tornado
 from cost_model.units import DAY, parse_duration, parse_rate
@@ -210,7 +210,7 @@ def prices(other: Path | None, *, as_json: bool) -> None:
         if other is None:
             rows = views.price_rows(default_book())
         else:
-            changes = price_changes(default_book(), load_book(other))
+            changes = price_changes(default_book(), book_of(other))
             rows = views.change_rows(changes)
         views.show_rows(rows, as_json=as_json, none="no price differs")
 

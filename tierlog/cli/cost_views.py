@@ -24,7 +24,6 @@ from cost_model.text import BAR, bar, conventions, side_by_side, summary, usd
 from cost_model.text import explain as explained
 from cost_model.units import brief_duration, brief_size
 from tierlog.cli.failure import say
-from tierlog.cli.tables import print_table
 
 CURVE_ROWS = 9
 TORNADO_ROWS = 15
@@ -254,7 +253,7 @@ def input_rows() -> list[dict[str, Any]]:
                 rows.append(
                     {
                         "input": f"{section}.{each.name}",
-                        "default": str(shown(spec, each.default)),
+                        "default": "-" if each.default is None else str(shown(spec, each.default)),
                         "why": spec.why,
                     }
                 )
@@ -265,6 +264,15 @@ def show_rows(rows: Sequence[dict[str, Any]], *, as_json: bool, none: str) -> No
     if as_json:
         typer.echo(json.dumps(rows))
     elif rows:
-        print_table(rows)
+        _print_left(rows)
     else:
         say(none)
+
+
+def _print_left(rows: Sequence[dict[str, Any]]) -> None:
+    """Columns of words. Nothing is cut: a terminal wraps what is too wide for it."""
+    table = [list(rows[0]), *(["" if v is None else str(v) for v in row.values()] for row in rows)]
+    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+    for row in table:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())
