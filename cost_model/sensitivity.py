@@ -56,14 +56,12 @@ def _priced(scenario: Scenario) -> list[str]:
 
 
 def _bar(scenario: Scenario, path: str, *, swing: float, book: PriceBook | None) -> Swing | None:
-    parse_or_get = get_input(scenario, path)
-    if parse_or_get is None:
+    value = get_input(scenario, path)
+    if value is None:
         return None
     known = scenario.uncertainty.get(path)
     ends = (
-        (known.low, known.high)
-        if known is not None
-        else (parse_or_get * (1 - swing), parse_or_get * (1 + swing))
+        (known.low, known.high) if known is not None else (value * (1 - swing), value * (1 + swing))
     )
     low, high = (_inside(scenario, path, end) for end in ends)
     at_low, at_high = (

@@ -140,3 +140,35 @@ def test_a_line_tells_quantity_price_source_and_date() -> None:
             assert line["how"]
             exact = Decimal(line["quantity"]) * Decimal(line["usd_per_unit"])
             assert abs(exact - Decimal(line["usd"])) <= Decimal("1e-9")
+
+
+def test_the_hours_of_a_month_move_what_is_paid_by_the_hour_and_by_the_byte() -> None:
+    short, long = (bill(workload=LONG, billing={"month_hours": hours}) for hours in (720, 744))
+    for words in ("brokers", "across zones", "PUT"):
+        assert part(long, words) / part(short, words) == pytest.approx(744 / 720)
+    stored = "segments in STANDARD, volume tier 3"
+    assert part(long, stored) == part(short, stored)
+
+
+@pytest.mark.parametrize(
+    ("instance", "usd"),
+    [("is4gen.large", 0.112), ("i3en.large", 0.132), ("im4gn.large", 0.142), ("i4i.large", 0.268)],
+)
+def test_nvme_costs_more_per_gb_than_gp3(instance: str, usd: float) -> None:
+    book = default_book()
+    per_gb = float(book[f"instance.{instance}"].usd) * 730 / book.instances[instance].nvme_gb
+    assert per_gb == pytest.approx(usd, abs=0.001)
+    assert per_gb > float(book["disk.gp3.storage"].usd)
+
+
+def test_local_nvme_sizes_the_brokers_and_adds_no_disk_price() -> None:
+    made = from_dict(
+        {
+            "workload": {"write": "10 MB/s", "retention": "30 d"},
+            "cluster": {"instance": "i3en.large", "disk": "nvme"},
+            "tiering": {"enabled": False},
+        }
+    )
+    # 25.9 TB x 3 replicas at half full, on 1,250 GB each less the cache.
+    assert derive(made, default_book()).brokers == 126
+    assert plan(made).group("disks").amount == 0

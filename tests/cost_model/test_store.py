@@ -1,5 +1,7 @@
 """Line items of the object store by hand, and the traps that calculators fall into."""
 
+from math import ceil
+
 import pytest
 
 from cost_model.flow import upload_requests
@@ -298,3 +300,34 @@ def test_an_upload_pays_for_itself_within_minutes_of_disk(
     per_byte = part(made, "PUT requests") / (100e6 * 730 * 3600)
     disk_minute = 3 * 0.08 / (1 - free) / 1e9 / (730 * 60)
     assert per_byte / disk_minute == pytest.approx(minutes, rel=0.06)
+
+
+def test_a_listing_is_billed_as_standard_whatever_it_shows() -> None:
+    made = bill(
+        workload={"write": "10 MB/s", "partitions": 1, "retention": "1 year"},
+        tiering={"classes": "GLACIER_IR"},
+        parquet={"enabled": False},
+    )
+    line = next(line for line in made.lines if "LIST" in line.item)
+    assert line.price.key == "s3.STANDARD.put"
+    pages = ceil(10e6 * 365 * 86_400 / (128 * MIB) / 1000)
+    assert line.quantity.value == pytest.approx(pages * 730 / 24 / 1000)
+    none = bill(workload=LONG, tiering={"sweeps_per_day": 0})
+    assert part(none, "LIST") == 0
+
+
+def test_versioning_keeps_deleted_bytes_and_bills_them() -> None:
+    made = bill(
+        workload={"write": "1 MB/s", "retention": "7 d"},
+        tiering={"noncurrent": "30 d"},
+        parquet={"enabled": False},
+        billing=DECIMAL,
+    )
+    assert part(made, "noncurrent") == pytest.approx(1e6 * 30 * 86_400 / 1e9 * 0.023)
+
+
+def test_a_class_that_the_retention_never_reaches_costs_nothing() -> None:
+    ladder = [{"class": "STANDARD"}, {"class": "GLACIER_IR", "after": "30 d"}]
+    made = bill(workload={"retention": "20 d"}, tiering={"classes": ladder, "noncurrent": "1 d"})
+    assert part(made, "GLACIER_IR") == 0
+    assert part(made, "noncurrent") > 0

@@ -20,7 +20,7 @@ from cost_model.prices import Price
 from cost_model.read import as_dict, show_input
 from cost_model.scenario import SECTIONS
 from cost_model.sensitivity import Swing
-from cost_model.text import BAR, bar, conventions, side_by_side, summary, usd
+from cost_model.text import BAR, bar, conventions, number, side_by_side, summary, usd
 from cost_model.text import explain as explained
 from cost_model.units import brief_duration, brief_size
 from tierlog.cli.failure import say
@@ -113,7 +113,8 @@ def _cell(name: str, value: Any) -> str:
 
 
 def show_curve(curve: Curve) -> None:
-    step = (len(curve.at) - 1) // (CURVE_ROWS - 1)
+    last = len(curve.at) - 1
+    places = sorted({round(last * row / (CURVE_ROWS - 1)) for row in range(CURVE_ROWS)})
     rows = [
         [
             show_input_briefly(curve.path, curve.at[at]),
@@ -121,7 +122,7 @@ def show_curve(curve: Curve) -> None:
             usd(curve.usd[1][at]),
             curve.cheaper_at(at),
         ]
-        for at in range(0, len(curve.at), step)
+        for at in places
     ]
     _print_columns([curve.path, *curve.names, "cheaper"], rows)
     typer.echo("")
@@ -138,7 +139,7 @@ def show_input_briefly(path: str, value: float) -> str:
         return f"{brief_size(value)}/s"
     if text.endswith("B"):
         return brief_size(value)
-    return brief_duration(value) if text[-1:].isalpha() else f"{value:.4g}"
+    return brief_duration(value) if text[-1:].isalpha() else number(value)
 
 
 def show_years(grown: Years) -> None:
