@@ -17,7 +17,7 @@ from cost_model.prices import CONFIDENCES, Price
 from cost_model.units import Quantity
 
 NANO = Decimal("0.000000001")
-_EXACT = Context(prec=60, rounding=ROUND_HALF_EVEN)
+_EXACT = Context(prec=100, rounding=ROUND_HALF_EVEN)
 SIGNIFICANT_SHARE = Decimal("0.01")
 """Lines below this share of the total do not pull down the confidence of a report."""
 

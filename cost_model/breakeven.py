@@ -15,7 +15,7 @@ from cost_model.errors import InvalidScenario, NoBreakEven
 from cost_model.fields import Kind
 from cost_model.plan import plan
 from cost_model.prices import PriceBook
-from cost_model.read import kind_of, show_input, with_input
+from cost_model.read import check_numeric, kind_of, show_input, with_input
 from cost_model.scenario import Scenario
 
 POINTS = 129
@@ -47,6 +47,7 @@ def break_even(
     book: PriceBook | None = None,
 ) -> Curve:
     """Along `path` from `low` to `high`. `other` is a plan of its own or made from the first."""
+    check_numeric(path)
     if not 0 <= low < high:
         raise InvalidScenario(path, "the range must rise: 0 <= low < high")
 

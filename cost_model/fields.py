@@ -42,7 +42,17 @@ TEXTS = {
     Kind.RATE: units.rate_text,
     Kind.DURATION: units.duration_text,
 }
-NUMERIC = frozenset({Kind.SIZE, Kind.RATE, Kind.DURATION, Kind.NUMBER, Kind.COUNT})
+LEAST = {Kind.SIZE: 1.0, Kind.RATE: 0.001, Kind.DURATION: 0.001, Kind.NUMBER: 1e-6, Kind.COUNT: 1.0}
+"""The smallest value of an input that must not be zero: a byte, a byte in a quarter of an hour."""
+MOST = {
+    Kind.SIZE: 1e21,
+    Kind.RATE: 1e15,
+    Kind.DURATION: 1000 * units.YEAR,
+    Kind.NUMBER: 1e12,
+    Kind.COUNT: 1e9,
+}
+"""Beyond a zettabyte, a petabyte a second and a thousand years, a slip of the pen is likelier."""
+NUMERIC = frozenset(MOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +63,6 @@ class Spec:
     why: str
     low: float = 0.0
     high: float = math.inf
-    above: bool = False
-    """The lower bound itself is refused."""
     choices: tuple[str, ...] = ()
     optional: bool = False
 
@@ -69,13 +77,15 @@ def setting(
     above: bool = False,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """A dataclass field with its spec. A default of None: worked out from other fields."""
+    """A dataclass field with its spec. A default of None: worked out from other fields.
+
+    `above`: zero is refused, and so is what is nearly zero.
+    """
     spec = Spec(
         kind=kind,
         why=why,
-        low=low,
-        high=high,
-        above=above,
+        low=LEAST[kind] if above else low,
+        high=min(high, MOST.get(kind, math.inf)),
         choices=choices,
         optional=default is None,
     )
@@ -137,16 +147,14 @@ def _check_number(spec: Spec, value: Any, *, path: str) -> None:
     if not is_array(value) and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise InvalidScenario(path, f"{value!r} is not a number")
     # NaN fails every comparison, so that it is refused here as well.
-    inside = (value > spec.low if spec.above else value >= spec.low) & (value <= spec.high)
-    if not every(inside) or not every(abs(value) < math.inf):
+    if not every((value >= spec.low) & (value <= spec.high)):
         raise InvalidScenario(path, f"{shown(spec, value)} is out of bounds; {_bounds(spec)}")
     if spec.kind is Kind.COUNT and not is_array(value) and value != int(value):
         raise InvalidScenario(path, f"{value!r} is not a whole number")
 
 
 def _bounds(spec: Spec) -> str:
-    least = f"{'more than' if spec.above else 'at least'} {shown(spec, spec.low)}"
-    return least if spec.high == math.inf else f"{least} and at most {shown(spec, spec.high)}"
+    return f"at least {shown(spec, spec.low)} and at most {shown(spec, spec.high)}"
 
 
 def shown(spec: Spec, value: Any) -> Any:

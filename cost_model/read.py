@@ -23,7 +23,11 @@ SHAPES = ("triangular", "lognormal")
 
 def load(path: Path, *, book: PriceBook | None = None) -> Scenario:
     """A scenario from a YAML file; named after the file unless it says otherwise."""
-    return parse(path.read_text(), name=path.stem, book=book)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InvalidScenario("", f"{path} is not text in UTF-8") from None
+    return parse(text, name=path.stem, book=book)
 
 
 def parse(text: str, *, name: str = "scenario", book: PriceBook | None = None) -> Scenario:
@@ -127,6 +131,7 @@ def _range(path: str, given: Any) -> Range:
     _check_keys(row, {"low", "mode", "high", "shape"}, path=where)
     if "low" not in row or "high" not in row:
         raise InvalidScenario(where, "needs low and high")
+    check_numeric(path)
     low, high = (parse_input(path, row[each]) for each in ("low", "high"))
     mode = parse_input(path, row["mode"]) if "mode" in row else (low + high) / 2
     shape = str(row.get("shape", "triangular"))
@@ -163,6 +168,12 @@ def _spec(path: str) -> Spec:
 
 def kind_of(path: str) -> Kind:
     return _spec(path).kind
+
+
+def check_numeric(path: str) -> None:
+    """Refuses an input that has no more and less."""
+    if not path.startswith("prices.") and kind_of(path) not in NUMERIC:
+        raise InvalidScenario(path, "is not a number, so it has no range")
 
 
 def inputs() -> list[str]:

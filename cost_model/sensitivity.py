@@ -7,7 +7,7 @@ from decimal import Decimal
 from cost_model.errors import InvalidScenario
 from cost_model.plan import plan
 from cost_model.prices import PriceBook
-from cost_model.read import get_input, inputs, show_input, with_input
+from cost_model.read import check_numeric, get_input, inputs, show_input, with_input
 from cost_model.scenario import Scenario
 
 SWING = 0.2
@@ -40,6 +40,8 @@ def tornado(
 ) -> list[Swing]:
     """Bars, the widest first. All inputs that can move, unless paths are named."""
     named = list(paths)
+    for path in named:
+        check_numeric(path)
     candidates = named or [*(p for p in inputs() if p not in CONVENTIONS), *_priced(scenario)]
     bars = [_bar(scenario, path, swing=swing, book=book) for path in candidates]
     moving = [bar for bar in bars if bar is not None and (named or bar.span)]

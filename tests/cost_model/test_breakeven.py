@@ -82,6 +82,11 @@ def test_plans_that_never_meet_are_told() -> None:
         first_crossing(curve)
 
 
+def test_an_input_that_is_no_number_is_refused() -> None:
+    with pytest.raises(InvalidScenario, match=r"cluster\.disk: is not a number"):
+        break_even(STANDARD, IA, path="cluster.disk", low=1, high=2)
+
+
 def test_a_range_that_does_not_rise_is_refused() -> None:
     with pytest.raises(InvalidScenario, match="must rise"):
         break_even(STANDARD, IA, path="reads.replay", low=2, high=1)

@@ -1,14 +1,17 @@
 """Scenarios: read with clear errors, written without loss."""
 
 import json
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cost_model import InvalidScenario, Scenario, from_dict, load, scenario
+from cost_model import InvalidScenario, Scenario, from_dict, load, plan, scenario
 from cost_model.read import (
     as_dict,
     get_input,
@@ -17,7 +20,7 @@ from cost_model.read import (
     parse_input,
     with_input,
 )
-from cost_model.scenario import Cluster, Workload
+from cost_model.scenario import SECTIONS, Cluster, Workload
 from tests.cost_model.strategies import scenarios
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "cost").glob("*.yaml"))
@@ -40,7 +43,7 @@ def test_nothing_at_all_is_the_default_scenario() -> None:
         ({"workload": {"wrte": "1 MB/s"}}, "workload.wrte", "did you mean write?"),
         ({"workload": {"write": 30}}, "workload.write", "has no unit"),
         ({"workload": {"write": "-30 MB/s"}}, "workload.write", "out of bounds"),
-        ({"workload": {"write": "0 MB/s"}}, "workload.write", "more than 0 B/s"),
+        ({"workload": {"write": "0 MB/s"}}, "workload.write", "at least 0.001 B/s"),
         ({"workload": {"write": ".nan"}}, "workload.write", "not a number with a unit"),
         ({"workload": {"peak": float("nan")}}, "workload.peak", "out of bounds"),
         ({"workload": {"peak": float("inf")}}, "workload.peak", "out of bounds"),
@@ -90,6 +93,11 @@ def test_nothing_at_all_is_the_default_scenario() -> None:
             "did you mean write?",
         ),
         (
+            {"uncertainty": {"cluster.disk": {"low": "gp2", "high": "gp3"}}},
+            "cluster.disk",
+            "has no range",
+        ),
+        (
             {"uncertainty": {"workload.peak": {"low": 3, "high": 2}}},
             "uncertainty.workload.peak",
             "does not hold",
@@ -108,6 +116,17 @@ def test_a_wrong_input_is_named_with_what_would_be_right(
         from_dict(given_)
     assert caught.value.field == field
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"\xff\xfe", "not text in UTF-8"), (b"[1, 2]", "not a set of key: value")],
+)
+def test_a_file_that_is_no_scenario_is_told(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_bytes(content)
+    with pytest.raises(InvalidScenario, match=says):
+        load(path)
 
 
 def test_text_that_is_not_yaml_names_the_line() -> None:
@@ -154,3 +173,37 @@ def test_inputs_are_set_as_the_command_line_writes_them() -> None:
     assert parse_input("tiering.classes", "GLACIER_IR")[0].storage_class == "GLACIER_IR"
     with pytest.raises(InvalidScenario, match="unknown input"):
         parse_input("work.write", "1")
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**30), 10**30),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["1 MB/s", "7 d", "1 GiB", "-1 d", "0 B", "1e400 MB", "gp3", "STANDARD"]),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(
+        st.sampled_from(["class", "after", "low", "high", "x"]), st.integers(), max_size=2
+    ),
+)
+KEYS = [(name, each.name) for name, kind in SECTIONS.items() for each in fields(kind)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(KEYS), JUNK), min_size=1, max_size=3))
+def test_junk_is_refused_or_has_a_bill(
+    changes: list[tuple[tuple[str, str], Any]],
+) -> None:
+    given_: dict[str, Any] = {}
+    for (section, name), value in changes:
+        given_.setdefault(section, {})[name] = value
+    with suppress(InvalidScenario):
+        assert plan(from_dict(given_)).total >= 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(["prices", "uncertainty", "workload", "name", "x"]), JUNK)
+def test_junk_at_the_top_is_refused_or_has_a_bill(key: str, value: Any) -> None:
+    with suppress(InvalidScenario):
+        assert plan(from_dict({key: value})).total > 0

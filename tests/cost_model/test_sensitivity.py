@@ -51,6 +51,11 @@ def test_prices_are_inputs_too() -> None:
     assert "prices.transfer.cross_zone" in [each.path for each in tornado(BASE)]
 
 
+def test_an_input_that_is_no_number_has_no_bar() -> None:
+    with pytest.raises(InvalidScenario, match="has no range"):
+        tornado(BASE, paths=["tiering.enabled"])
+
+
 def test_an_unknown_input_is_told() -> None:
     with pytest.raises(InvalidScenario, match="did you mean write"):
         tornado(BASE, paths=["workload.writ"])
