@@ -5,6 +5,7 @@ around its ports for time, chance, files, threads or sockets.
 """
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "tierlog"
+COST_MODEL = ROOT / "cost_model"
 
 GROUND = {"types", "errors", "config", "env", "records"}
 
@@ -236,10 +238,39 @@ def test_core_code_meets_the_world_through_ports_only() -> None:
     assert not found, "\n".join(found)
 
 
+COST_MODEL_NEEDS = {"numpy", "yaml"}
+"""Beside the standard library: the cost model is usable alone."""
+
+
+def foreign_imports(tree: ast.AST) -> set[str]:
+    tops = {name.partition(".")[0] for name, _ in imported(tree)}
+    return tops - sys.stdlib_module_names - COST_MODEL_NEEDS - {"cost_model"}
+
+
+def test_the_cost_model_imports_nothing_of_tierlog_and_is_usable_alone() -> None:
+    found = {
+        str(path.relative_to(ROOT)): foreign
+        for path in sorted(COST_MODEL.rglob("*.py"))
+        if (foreign := foreign_imports(ast.parse(path.read_text())))
+    }
+    assert not found
+    assert foreign_imports(ast.parse("def f():\n    from tierlog.types import Offset\n"))
+
+
+def test_only_the_command_line_knows_the_cost_model() -> None:
+    knowing = {
+        room_of(path)
+        for path in modules()
+        for name, _ in imported(ast.parse(path.read_text()))
+        if name.partition(".")[0] == "cost_model"
+    }
+    assert knowing == {"cli"}
+
+
 def test_every_module_opens_by_saying_what_it_is() -> None:
     silent = [
         str(path.relative_to(ROOT))
-        for path in modules()
+        for path in [*modules(), *sorted(COST_MODEL.rglob("*.py"))]
         if not ast.get_docstring(ast.parse(path.read_text()))
     ]
     assert not silent

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from tierlog.cli.cost import cost_app
 from tierlog.cli.failure import told
 from tierlog.cli.formats import Format
 
@@ -23,6 +24,7 @@ topic_app = typer.Typer(
     help="Create, list, describe, alter and delete topics.", no_args_is_help=True
 )
 app.add_typer(topic_app, name="topic")
+app.add_typer(cost_app, name="cost")
 
 Bootstrap = Annotated[
     str,

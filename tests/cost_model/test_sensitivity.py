@@ -1,0 +1,61 @@
+"""The tornado."""
+
+import pytest
+
+from cost_model import InvalidScenario, from_dict, plan
+from cost_model.sensitivity import tornado
+
+BASE = from_dict(
+    {
+        "workload": {"write": "30 MB/s", "retention": "1 year"},
+        "uncertainty": {"workload.write": {"low": "10 MB/s", "high": "90 MB/s"}},
+    }
+)
+
+
+def test_the_widest_bar_comes_first() -> None:
+    bars = tornado(BASE)
+    assert bars[0].path == "workload.write"
+    assert [bar.span for bar in bars] == sorted((bar.span for bar in bars), reverse=True)
+    assert all(bar.span > 0 for bar in bars)
+
+
+def test_a_bar_is_the_bill_at_both_ends_of_the_stated_range() -> None:
+    (bar,) = tornado(BASE, paths=["workload.write"])
+    assert (bar.low, bar.high) == ("10 MB/s", "90 MB/s")
+    ends = [
+        plan(from_dict({"workload": {"write": write, "retention": "1 year"}})).total
+        for write in ("10 MB/s", "90 MB/s")
+    ]
+    assert [bar.at_low, bar.at_high] == ends
+
+
+def test_without_a_range_an_input_swings_by_a_share() -> None:
+    (bar,) = tornado(BASE, paths=["workload.retention"], swing=0.5)
+    assert (bar.low, bar.high) == ("182.5 d", "1.5 y")
+
+
+def test_an_end_that_cannot_be_is_left_out() -> None:
+    (bar,) = tornado(BASE, paths=["workload.compression"])
+    assert (bar.low, bar.high) == ("1", "1.2")  # Less than 1 is no compression ratio.
+
+
+def test_whole_numbers_stay_whole() -> None:
+    (bar,) = tornado(BASE, paths=["cluster.replicas"])
+    assert (bar.low, bar.high) == ("2", "4")
+
+
+def test_prices_are_inputs_too() -> None:
+    (bar,) = tornado(BASE, paths=["prices.transfer.cross_zone"])
+    assert (bar.low, bar.high) == ("$0.008", "$0.012")
+    assert "prices.transfer.cross_zone" in [each.path for each in tornado(BASE)]
+
+
+def test_an_input_that_is_no_number_has_no_bar() -> None:
+    with pytest.raises(InvalidScenario, match="has no range"):
+        tornado(BASE, paths=["tiering.enabled"])
+
+
+def test_an_unknown_input_is_told() -> None:
+    with pytest.raises(InvalidScenario, match="did you mean write"):
+        tornado(BASE, paths=["workload.writ"])

@@ -1,0 +1,279 @@
+"""How the results of the cost model look on a terminal."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from decimal import Decimal
+from typing import Any
+
+import typer
+
+from cost_model import Bill, PriceBook, Scenario
+from cost_model.breakeven import Curve
+from cost_model.estimate import Capacity
+from cost_model.fields import shown, spec_of
+from cost_model.growth import Years
+from cost_model.montecarlo import Outcome
+from cost_model.optimise import Optimum
+from cost_model.policy import lifecycle, node_settings, topic_settings
+from cost_model.prices import Price
+from cost_model.read import as_dict, show_input
+from cost_model.scenario import SECTIONS
+from cost_model.sensitivity import Swing
+from cost_model.text import BAR, bar, conventions, number, side_by_side, summary, usd
+from cost_model.text import explain as explained
+from cost_model.units import brief_duration, brief_size
+from tierlog.cli.failure import say
+
+CURVE_ROWS = 9
+TORNADO_ROWS = 15
+PERCENTILES = (10, 50, 90)
+
+
+def show_bill(scenario: Scenario, bill: Bill, book: PriceBook, *, explain: bool) -> None:
+    typer.echo(f"{bill.name}: {usd(bill.total)} a month")
+    typer.echo(conventions(scenario, book))
+    typer.echo("")
+    for line in explained(bill) if explain else summary(bill):
+        typer.echo(line)
+    if not explain:
+        typer.echo(f"\nconfidence {bill.confidence}; --explain shows every line with its source")
+    _warn(bill.warnings)
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for each in warnings:
+        say(f"note: {each}")
+
+
+def show_side_by_side(bills: Sequence[Bill]) -> None:
+    head, *rows = side_by_side(bills)
+    _print_columns(head, rows)
+    for bill in bills:
+        _warn([f"{bill.name}: {each}" for each in bill.warnings])
+
+
+def _print_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Text columns: the first to the left, figures to the right."""
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+    for row in (head, *rows):
+        first = f"{row[0]:<{widths[0]}}"
+        rest = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        typer.echo("  ".join((first, *rest)).rstrip())
+
+
+def show_tornado(base: Decimal, bars: Sequence[Swing]) -> None:
+    typer.echo(f"{usd(base)} a month; one input at a time:\n")
+    widest = float(bars[0].span) if bars else 0.0
+    least = bars[TORNADO_ROWS:]
+    rows = [
+        [
+            each.path,
+            f"{each.low} .. {each.high}",
+            usd(each.at_low),
+            usd(each.at_high),
+            bar(float(each.span), widest).ljust(BAR),
+        ]
+        for each in bars[:TORNADO_ROWS]
+    ]
+    _print_columns(["input", "from .. to", "at low", "at high", "span".ljust(BAR)], rows)
+    if least:
+        typer.echo(f"\n{len(least)} more move it by at most {usd(least[0].span)}; --json has them")
+
+
+def outcome_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    rows = []
+    for each in outcomes:
+        row: dict[str, Any] = {"plan": each.name}
+        row |= {f"p{percent}": each.percentile(percent) for percent in PERCENTILES}
+        row["mean"] = each.mean
+        if len(outcomes) > 1:
+            rest = [other for other in outcomes if other is not each]
+            row["costs_less"] = min(each.beats(other) for other in rest)
+        rows.append(row)
+    return rows
+
+
+def show_outcomes(outcomes: Sequence[Outcome], *, draws: int, seed: int) -> None:
+    typer.echo(f"US dollars a month over {draws:,} draws, seed {seed}\n")
+    rows = outcome_rows(outcomes)
+    head = [name.replace("_", " ") for name in rows[0]]
+    _print_columns(head, [[_cell(name, value) for name, value in row.items()] for row in rows])
+    if len(outcomes) == 2:
+        first, second = outcomes
+        typer.echo(
+            f"\n{first.name} costs less than {second.name} in {first.beats(second):.1%} of draws"
+        )
+
+
+def _cell(name: str, value: Any) -> str:
+    if name == "costs_less":
+        return f"{value:.1%}"
+    return value if isinstance(value, str) else usd(value)
+
+
+def show_curve(curve: Curve) -> None:
+    last = len(curve.at) - 1
+    places = sorted({round(last * row / (CURVE_ROWS - 1)) for row in range(CURVE_ROWS)})
+    rows = [
+        [
+            show_input_briefly(curve.path, curve.at[at]),
+            usd(curve.usd[0][at]),
+            usd(curve.usd[1][at]),
+            curve.cheaper_at(at),
+        ]
+        for at in places
+    ]
+    _print_columns([curve.path, *curve.names, "cheaper"], rows)
+    typer.echo("")
+    for each in curve.crossings:
+        typer.echo(f"break-even at {curve.path} = {show_input_briefly(curve.path, each)}")
+    if not curve.crossings:
+        typer.echo(f"no break-even in this range: {curve.cheaper_at(0)} costs less all along")
+
+
+def show_input_briefly(path: str, value: float) -> str:
+    """Four digits, in the unit that the exact text has."""
+    text = show_input(path, value)
+    if text.endswith("B/s"):
+        return f"{brief_size(value)}/s"
+    if text.endswith("B"):
+        return brief_size(value)
+    return brief_duration(value) if text[-1:].isalpha() else number(value)
+
+
+def show_years(grown: Years) -> None:
+    groups = [group.name for group in grown.bill.groups]
+    head = ["month", "in the bucket", *groups, "a month"]
+    count = len(grown.usd)
+    rows = [
+        [
+            str(at + 1),
+            brief_size(grown.stored_bytes[at]),
+            *(usd(grown.group(name)[at], cents=False) for name in groups),
+            usd(grown.usd[at], cents=False),
+        ]
+        for at in sorted({0, *range(11, count, 12)})
+    ]
+    _print_columns(head, rows)
+    typer.echo(f"\nall {count} months: {usd(grown.total, cents=False)}")
+
+
+def optimum_json(found: Optimum) -> dict[str, Any]:
+    best = found.scenario
+    return {
+        "feasible": best is not None,
+        "before_usd": str(found.before.total),
+        "after_usd": None if found.bill is None else str(found.bill.total),
+        "broken_before": found.broken_before,
+        "refused": found.refused,
+        "scenario": None if best is None else as_dict(best),
+        "topic": None if best is None else topic_settings(best),
+        "node": None if best is None else node_settings(best),
+        "lifecycle": None if best is None else lifecycle(best),
+    }
+
+
+def show_optimum(found: Optimum) -> None:
+    typer.echo(f"now   {usd(found.before.total)} a month")
+    for each in found.broken_before:
+        typer.echo(f"      breaks a limit: {each}")
+    if found.scenario is None or found.bill is None:
+        typer.echo("best  nothing keeps these limits")
+    else:
+        _show_best(found.scenario, found.bill)
+    for each in found.refused:
+        say(f"out of the question: {each}")
+
+
+def _show_best(best: Scenario, bill: Bill) -> None:
+    typer.echo(f"best  {usd(bill.total)} a month\n")
+    first, *later = best.tiering.classes
+    moves = "".join(
+        f", {stage.storage_class} after {brief_duration(stage.after)}" for stage in later
+    )
+    typer.echo(f"classes: {first.storage_class}{moves}; chunks of {brief_size(best.reads.chunk)}")
+    typer.echo("topic:")
+    for name, value in topic_settings(best).items():
+        typer.echo(f"  {name}={value}")
+    typer.echo("node:")
+    for name, value in node_settings(best).items():
+        typer.echo(f"  {name}={value}")
+    typer.echo("S3 lifecycle:")
+    typer.echo(json.dumps(lifecycle(best), indent=2))
+    _warn(bill.warnings)
+
+
+def show_capacity(found: Capacity) -> None:
+    rows = [
+        ["messages a second", f"{found.messages_s:,.1f}"],
+        ["at peak", f"{found.peak_messages_s:,.1f}"],
+        ["written", f"{brief_size(found.write)}/s ({found.write / 2**20:,.4g} MiB/s)"],
+        ["consumed", f"{brief_size(found.consume)}/s ({found.consume / 2**20:,.4g} MiB/s)"],
+        ["retained", f"{brief_size(found.retained)} ({found.retained / 2**40:,.4g} TiB)"],
+        ["on all replicas", f"{brief_size(found.replicated)}"],
+        ["brokers", f"{found.brokers}"],
+        ["in per broker", f"{brief_size(found.write_per_broker)}/s"],
+        ["out per broker", f"{brief_size(found.consume_per_broker)}/s"],
+    ]
+    for name, value in rows:
+        typer.echo(f"{name:<18} {value}")
+
+
+def price_rows(book: PriceBook) -> list[dict[str, Any]]:
+    return [
+        {
+            "price": each.key,
+            "usd": f"{each.usd:f}",
+            "per": str(each.per),
+            "confidence": each.confidence,
+            "source": each.source.name,
+            "date": each.source.date,
+        }
+        for each in book
+    ]
+
+
+def change_rows(changes: Sequence[tuple[str, Price | None, Price | None]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "price": key,
+            "here": None if old is None else f"{old.usd:f} per {old.per}",
+            "there": None if new is None else f"{new.usd:f} per {new.per}",
+        }
+        for key, old, new in changes
+    ]
+
+
+def input_rows() -> list[dict[str, Any]]:
+    rows = []
+    for section, kind in SECTIONS.items():
+        for each in fields(kind):
+            if "spec" in each.metadata:
+                spec = spec_of(each)
+                rows.append(
+                    {
+                        "input": f"{section}.{each.name}",
+                        "default": "-" if each.default is None else str(shown(spec, each.default)),
+                        "why": spec.why,
+                    }
+                )
+    return rows
+
+
+def show_rows(rows: Sequence[dict[str, Any]], *, as_json: bool, none: str) -> None:
+    if as_json:
+        typer.echo(json.dumps(rows))
+    elif rows:
+        _print_left(rows)
+    else:
+        say(none)
+
+
+def _print_left(rows: Sequence[dict[str, Any]]) -> None:
+    """Columns of words. Nothing is cut: a terminal wraps what is too wide for it."""
+    table = [list(rows[0]), *(["" if v is None else str(v) for v in row.values()] for row in rows)]
+    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+    for row in table:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())
