@@ -12,6 +12,7 @@ from tests.broker.support import serving
 from tests.hot.support import batch
 from tierlog.broker.controller import NewTopic
 from tierlog.broker.errors import PolicyViolation
+from tierlog.broker.fileshares import share_files
 from tierlog.broker.limits import ConnectionLimits
 from tierlog.broker.partition import Partition
 from tierlog.config import NodeSettings
@@ -46,7 +47,8 @@ def test_every_limit_of_connections_is_set_or_known_to_have_no_setting() -> None
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_limit_of_connections_is_the_one_that_was_set(name: str) -> None:
     assert getattr(ConnectionLimits(), name) != EXPECTED[name], "a default would prove nothing"
-    assert getattr(connection_limits(SETTINGS), name) == EXPECTED[name]
+    files = share_files(1 << 20, connections_max=SETTINGS.max_connections)
+    assert getattr(connection_limits(SETTINGS, files), name) == EXPECTED[name]
 
 
 async def test_a_fetch_holds_no_more_than_fetch_max_bytes() -> None:
