@@ -67,6 +67,15 @@ def test_from_the_beginning_is_the_same(cli: Cli) -> None:
     assert sorted(cli("consume", "t", "--from-beginning").lines) == ZERO + ONE
 
 
+def test_on_a_terminal_the_summary_counts_what_was_printed(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what was fetched to find it; as `produce` counts it: keys and values."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    outcome = cli("consume", "t", "-p", "0", "-n", "1")
+    assert outcome.err.startswith("1 record (5 B) in ")
+
+
 def test_an_empty_topic_ends_at_once(cli: Cli, broker: Recorder) -> None:
     broker.world.create("empty", 3)
     outcome = cli("consume", "empty")

@@ -6,7 +6,7 @@ import pytest
 
 from tierlog.cli.tables import print_table
 
-ROWS = [
+ROWS: list[dict[str, object]] = [
     {"setting": "a.long.name.of.a.setting", "value": "9223372036854775807", "from": "default"},
     {"setting": "b", "value": None, "from": "topic"},
 ]

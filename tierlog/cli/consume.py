@@ -169,7 +169,6 @@ class Reading:
             return
         if fetched.error:
             raise BrokerError(fetched.error, f"{self._topic}-{partition}")
-        self._progress.size_bytes += len(fetched.batches)
         self._print(partition, span, fetched.batches)
 
     def _print(self, partition: int, span: Span, batches: Bytes) -> None:
@@ -178,6 +177,7 @@ class Reading:
         for next_offset, record in _records(batches):
             if record is not None and self._is_wanted(span, record):
                 out.append(self._line(partition, record))
+                self._progress.size_bytes += len(record.key or b"") + len(record.value or b"")
                 if self._left is not None:
                     self._left -= 1
             span.at = max(span.at, next_offset)
