@@ -26,22 +26,16 @@ def test_it_beats_the_policy_of_a_named_scenario(name: str) -> None:
     assert found.bill.total < found.before.total
 
 
-@settings(max_examples=25, deadline=None)
-@given(
-    scenario=scenarios(),
+LIMITS = st.builds(
+    Limits,
     first_byte=st.sampled_from([None, 0.05, 0.3, 1.0, 50_000.0]),
     restore=st.sampled_from([None, 60.0, 3600.0, 1e6]),
     erasure=st.sampled_from([None, 3600.0, 30 * 86_400.0]),
     lag=st.sampled_from([60.0, 600.0, 86_400.0]),
 )
-def test_it_never_breaks_a_limit_and_never_costs_more(
-    scenario: Scenario,
-    first_byte: float | None,
-    restore: float | None,
-    erasure: float | None,
-    lag: float,
-) -> None:
-    limits = Limits(first_byte=first_byte, restore=restore, erasure=erasure, lag=lag)
+
+
+def check_the_optimum(scenario: Scenario, limits: Limits) -> None:
     found = optimise(scenario, limits=limits)
     if found.scenario is None or found.bill is None:
         assert found.broken_before or not scenario.tiering.enabled
@@ -49,6 +43,19 @@ def test_it_never_breaks_a_limit_and_never_costs_more(
     assert broken(figures(derive(found.scenario, default_book()), limits), limits) == []
     if not found.broken_before and scenario.tiering.enabled:
         assert found.bill.total <= found.before.total
+
+
+@settings(max_examples=8, deadline=None)
+@given(scenarios(), LIMITS)
+def test_it_never_breaks_a_limit_and_never_costs_more(scenario: Scenario, limits: Limits) -> None:
+    check_the_optimum(scenario, limits)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(scenarios(), LIMITS)
+def test_it_keeps_limits_and_price_in_a_long_search(scenario: Scenario, limits: Limits) -> None:
+    check_the_optimum(scenario, limits)
 
 
 def test_five_years_within_100_ms_are_possible_only_in_express() -> None:
