@@ -95,11 +95,15 @@ class Connection(Receiver):
             return
         self._traffic.bytes_in += nbytes
         self.is_touched = True
-        self._end += nbytes
         own = self._own
         if own is None:
-            self._take_frames(self._buffers.scratch, must=False)
+            scratch = self._buffers.scratch
+            if not (self._end or self._charged) and self._take_one(scratch, nbytes):
+                return
+            self._end += nbytes
+            self._take_frames(scratch, must=False)
         else:
+            self._end += nbytes
             # A large frame had its turn when its buffer grew; handling it gives the memory back.
             self._take_frames(own, must=self._has_large_buffer)
 
@@ -174,6 +178,36 @@ class Connection(Receiver):
         self._settle()
 
     # Frames
+
+    def _take_one(self, view: memoryview, end: int) -> bool:
+        """The good road of a client that waits for each answer: just one frame has come, nothing
+        is held here, and the answer is there at once. False: nothing was done."""
+        if end <= SIZE_BYTES or self._budget.used >= self._budget.bytes_max:
+            return False
+        (size,) = size_at(view, 0)
+        if size != end - SIZE_BYTES or size > self._size_max or self._replies.held:
+            return False
+        traffic = self._traffic
+        traffic.requests += 1
+        self.has_greeted = True
+        try:
+            answer = self._handle(view[SIZE_BYTES:end], self.peer)
+        except Exception as error:  # noqa: BLE001  ends this connection, not the loop
+            self._refuse(error)
+            return True
+        if type(answer) is list:
+            for part in answer:
+                traffic.bytes_out += len(part)
+            self._sender.send(answer)
+        elif answer is not None:
+            is_produce = _key_at(view, SIZE_BYTES)[0] == ApiKey.PRODUCE
+            self._replies.add(answer, request_bytes=size, is_produce=is_produce)
+            self._send_ready()
+        if self.pending_count or self._sender.queued_bytes:
+            self._settle()
+            if self._must_pause():
+                self._pause()
+        return True
 
     def _take_frames(self, view: memoryview, *, must: bool) -> None:
         """Handle complete frames as far as the budgets allow, and keep the rest. With `must` one

@@ -75,6 +75,8 @@ class Dispatcher:
         self._monotonic = node.env.clock.monotonic
         self._client_ids: dict[bytes, str] = {}
         self._produce_stats = node.stats.api(ApiKey.PRODUCE)
+        self._topics = node.topics
+        self._space = node.space
         self._rows = {
             int(row.api): Row(
                 row.handler,
@@ -91,7 +93,7 @@ class Dispatcher:
         openings = peer.openings
         if openings is not None and (found := openings.find(frame)) is not None:
             correlation_id, batch, route = found
-            if route.is_open:
+            if route.generation == self._topics.generation and not self._space.is_pressing:
                 return self._produce_alike(batch, route, correlation_id, peer, began)
         try:
             api_key, version, correlation_id, length = _HEAD(frame)

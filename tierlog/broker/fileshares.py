@@ -16,6 +16,7 @@ from tierlog.hot.directory import FILES_MAX
 logger = logging.getLogger(__name__)
 
 PER_CONNECTION: Final = 2
+FEW_CONNECTIONS: Final = 2000
 OTHERS: Final = 128
 """HTTP, the metastore, logs that are being opened, directories that are synced."""
 
@@ -29,7 +30,10 @@ class FileShares:
 
     def warn_if_short(self) -> None:
         if self.connections < self.connections_wanted:
-            logger.warning(
+            # Few nodes need as many connections as they may have: only a small number is alarming.
+            level = logging.WARNING if self.connections < FEW_CONNECTIONS else logging.INFO
+            logger.log(
+                level,
                 "the process may open only %d files (ulimit -n): there can be %d connections, not "
                 "the %d of max.connections, which would take %d files",
                 self.files_max,

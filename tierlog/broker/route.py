@@ -33,10 +33,10 @@ class Route:
 
     __slots__ = (
         "_append",
-        "_generation",
         "_node",
         "acks",
         "client_id",
+        "generation",
         "index",
         "key",
         "log",
@@ -63,7 +63,8 @@ class Route:
         self._node = node
         self._append = partition.append
         self.log = partition.log
-        self._generation = node.topics.generation
+        self.generation = node.topics.generation
+        """Of the topics when it was found; while it is theirs, nothing has changed."""
         self.topic = topic
         self.key = key
         self.index = index
@@ -72,12 +73,6 @@ class Route:
         self.timeout_ms = timeout_ms
         self.client_id = client_id
         self.serve = serve
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the short road may be taken now."""
-        node = self._node
-        return node.topics.generation == self._generation and not node.space.is_pressing
 
     def append(self, batch: memoryview) -> Appended:
         """Check and write; counts what it did. Raises what is wrong with the batch."""

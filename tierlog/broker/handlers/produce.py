@@ -115,7 +115,7 @@ def remember(frame: memoryview, produced: Produced, call: Call) -> None:
 
 
 def answer_alike(batch: memoryview, route: Route, correlation_id: int, peer: Peer) -> Answer:
-    """A request that begins like an earlier one, on an open route: the same, with fewer steps."""
+    """A request that begins like an earlier one, to a topic that is as it was: fewer steps."""
     try:
         appended = route.append(batch)
     except TierlogError as error:
@@ -152,7 +152,7 @@ def answer_any(produced: Produced, call: Call) -> Answer:
 
 
 def answer_at_once(outcome: Outcome, call: Call) -> Parts:
-    if len(outcome) == 1 and len(outcome[0][1]) == 1:
+    if len(outcome) == 1 and len(outcome[0][1]) == 1 and not call.node.space.throttle_ms:
         key, ((index, base_offset, timestamp, log_start, error, _),) = outcome[0]
         if error is None:
             return [
