@@ -72,8 +72,8 @@ def test_variables_of_others_are_left_alone() -> None:
     environ = {
         "HOME": "/root",
         "TIERLOG_BOOTSTRAP": "127.0.0.1:9092",
-        "TIERLOG_CACHE": "/root/.cache",
-        "TIERLOG_KAFKA_CACHE": "/root/.cache",
+        "TIERLOG_CACHE": "/somewhere/else",
+        "TIERLOG_KAFKA_CACHE": "/somewhere/else",
         "TIERLOG_SERVICE_HOST": "10.0.0.1",
         "TIERLOG_PORT": "tcp://10.0.0.1:9092",
         "TIERLOG_PORT_9092_TCP_ADDR": "10.0.0.1",
