@@ -105,7 +105,7 @@ def fetch_topic(
 
 async def fetch(served: Served, topic: FetchTopic, *, version: int = 12, **limits: int) -> Any:
     """The answer for the first partition."""
-    response = await fetch_all(served, topic, version=version, **limits)  # type: ignore[arg-type]
+    response = await fetch_all(served, topic, version=version, **limits)  # type: ignore[arg-type]  # ints
     return response.responses[0].partitions[0]
 
 

@@ -18,7 +18,8 @@ SOCKETS_LEFT_BEHIND = "ignore:unclosed:ResourceWarning"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Foreign clients leave sockets that could not connect to the collector; not our fault."""
+    """Clients that find no node leave their sockets to the collector: those of the restart tests
+    leave eight, which would fail whatever test runs when they are found."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings(SOCKETS_LEFT_BEHIND))

@@ -134,7 +134,7 @@ async def test_offsets_outside_the_log_are_out_of_range(served: Served, offset: 
 async def test_below_the_log_start_is_out_of_range(served: Served) -> None:
     topic = await served.create("t")
     await served.fill("t", 3)
-    topic.partition(0).log.trim(2)  # type: ignore[arg-type]
+    topic.partition(0).log.trim(Offset(2))
     (found,) = await fetch(served, "t", ask(0, 1))
     assert found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert found.log_start_offset == 2
@@ -167,7 +167,7 @@ async def test_the_leader_epoch_of_the_client_is_checked(
     served: Served, epoch: int, code: int
 ) -> None:
     topic = await served.create("t")
-    topic.partition(0).leader_epoch = 1  # type: ignore[assignment]
+    topic.partition(0).leader_epoch = LeaderEpoch(1)
     (found,) = await fetch(served, "t", ask(0, epoch=epoch))
     assert found.error_code == code
 
@@ -175,7 +175,7 @@ async def test_the_leader_epoch_of_the_client_is_checked(
 async def test_a_reader_beyond_the_end_of_its_epoch_is_told_where_it_ended(served: Served) -> None:
     topic = await served.create("t")
     await served.fill("t", 3)
-    topic.partition(0).leader_epoch = 5  # type: ignore[assignment]
+    topic.partition(0).leader_epoch = LeaderEpoch(5)
     await served.fill("t", 2)
     asked = ask(0, 4)
     asked.last_fetched_epoch = 0

@@ -11,7 +11,7 @@ from tierlog.broker.searching import AT_ONCE_MAX
 from tierlog.hot import bytime
 from tierlog.records.attributes import Codec
 from tierlog.records.batch import patch_max_timestamp
-from tierlog.types import Offset
+from tierlog.types import LeaderEpoch, Offset
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -142,7 +142,7 @@ async def test_unknown_partitions_epochs_and_doubles_are_told_apart(served: Serv
 async def test_the_leader_epoch_of_the_record_is_told(served: Served) -> None:
     topic = await served.create("t")
     await served.fill("t", 2)
-    topic.partition(0).leader_epoch = 4  # type: ignore[assignment]
+    topic.partition(0).leader_epoch = LeaderEpoch(4)
     await served.fill("t", 1)
     assert (await look_up(served, -2)).leader_epoch == 0
     assert (await look_up(served, -1)).leader_epoch == 4

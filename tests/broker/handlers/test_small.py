@@ -8,6 +8,7 @@ import pytest
 from tests.broker.support import Served, serving
 from tierlog.broker.handlers import MODULES
 from tierlog.broker.request import CloseConnection
+from tierlog.types import LeaderEpoch
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.header import decode_response
@@ -121,7 +122,7 @@ async def test_the_end_of_a_leader_epoch_is_where_the_next_began(
     topic = await served.create("t")
     partition = topic.partition(0)
     await served.fill("t", 3)
-    partition.leader_epoch = 5  # type: ignore[assignment]
+    partition.leader_epoch = LeaderEpoch(5)
     await served.fill("t", 2)
 
     async def end_of(epoch: int, current: int = -1) -> tuple[int, int, int]:
