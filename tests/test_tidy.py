@@ -24,15 +24,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "env": {"types", "errors"},
     "records": {"types", "errors"},
     "wire": GROUND,
+    "objectstore": GROUND,
     "metastore": GROUND,
     "hot": GROUND,
+    "cold": GROUND | {"hot", "objectstore", "metastore"},
+    "fetchproxy": GROUND | {"cold", "hot", "objectstore"},
     "client": GROUND | {"wire"},
-    "broker": GROUND | {"wire", "hot", "metastore"},
-    "http": GROUND | {"wire", "hot", "metastore", "broker"},
-    "server": GROUND | {"wire", "hot", "metastore", "broker", "http"},
+    "broker": GROUND | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy"},
+    "http": GROUND | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy", "broker"},
+    "server": GROUND
+    | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy", "broker", "http"},
     "__main__": {"cli"},
-    "cli": GROUND | {"wire", "client", "server"},
-    "sim": GROUND | {"metastore"},
+    "cli": GROUND | {"wire", "client", "server", "cold"},
+    "sim": GROUND | {"metastore", "objectstore"},
 }
 """The table of ARCHITECTURE.md. A room that is not here yet may not exist yet."""
 

@@ -1,0 +1,121 @@
+"""HEAD: the manifest of one partition, as a value.
+
+The only object of a partition that is ever replaced, and the commit point of everything cold:
+`[log_start, next_offset)` is in the bucket because HEAD says so. Recent entries stand in it; older
+ones in immutable leaf pages, whose references stand in HEAD or in index pages. References carry
+enough that time lookup, size retention and pricing open no page they do not need.
+
+Invariant: index pages, leaf references and entries tile the offsets from the first of them to
+`next_offset` without gap or overlap (skips of rule U10 aside, which stand in `skips`).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tierlog.cold.entry import Entry
+from tierlog.hot.epochs import EpochStart
+from tierlog.types import LeaderEpoch, Offset, TimestampMs
+
+FORMAT = 1
+ENTRIES_INLINE_MAX = 32
+"""Entries in HEAD before they move to a leaf page. Few, since HEAD is written at every publish: 32
+keep it near 3 kB."""
+LEAF_REFS_INLINE_MAX = 32
+LEAF_ENTRIES_MAX = 256
+INDEX_REFS_MAX = 256
+
+
+class Writer(NamedTuple):
+    """Who may publish. Both parts must be equal: a cloned disk has the epoch, not the process."""
+
+    leader_epoch: LeaderEpoch
+    process: str
+    """Random, for each start of a node."""
+
+
+class Incarnation(NamedTuple):
+    """One life of the cluster; a restore begins the next."""
+
+    number: int
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRef:
+    """A leaf page (of entries) or an index page (of leaf references), and what is below it."""
+
+    key: str
+    """Relative to the partition's prefix: `page/...`."""
+    sha256: str
+    """Of the object's bytes as stored."""
+    size: int
+    base: Offset
+    next_offset: Offset
+    segments: int
+    records: int
+    bytes: int
+    """Of the segment objects."""
+    min_timestamp: TimestampMs
+    max_timestamp: TimestampMs
+    max_append_ms: int
+    chain_before: str
+    chain_after: str
+
+
+class Skip(NamedTuple):
+    """Offsets `[start, end)` that DeleteRecords took before they were uploaded (U10)."""
+
+    start: Offset
+    end: Offset
+    time_ms: int
+
+
+class Hold(NamedTuple):
+    id: str
+    start: Offset
+    end: Offset
+    reason: str
+
+
+class Garbage(NamedTuple):
+    """An object that nothing refers to any more; it may be deleted at the earliest then."""
+
+    key: str
+    version_id: str | None
+    not_before_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    version: int
+    """Rises by one with every commit."""
+    nonce: str
+    """New for every commit: tells whose commit it was, whatever the ETag says."""
+    incarnation: Incarnation
+    writer: Writer
+    topic: str
+    topic_id: str
+    partition: int
+    partition_count: int
+    log_start: Offset
+    next_offset: Offset
+    """The partition's `uploaded_end`."""
+    leader_epochs: tuple[EpochStart, ...] = ()
+    """Of `[log_start, next_offset)`."""
+    policy_version: int = 0
+    holds: tuple[Hold, ...] = ()
+    records: int = 0
+    bytes: int = 0
+    """Of the segment objects from log_start's on."""
+    entries: tuple[Entry, ...] = ()
+    leaves: tuple[PageRef, ...] = ()
+    """Leaf pages between the last index page and the entries; the last may be partly filled, and
+    is then replaced by a fuller one."""
+    indexes: tuple[PageRef, ...] = ()
+    """Index pages; the last may be partly filled, likewise."""
+    garbage: tuple[Garbage, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    chain_anchor: str = ""
+    """The chain's value before the first entry that is listed."""
+    published_ms: int = -1
+    """Wall clock of the last commit."""
