@@ -1,11 +1,14 @@
-"""tierlog in half a minute: `make demo`.
+"""tierlog in a minute: `make demo`.
 
 Starts a node, produces and consumes with a real Kafka client, looks at it with the command line,
 kills it in the middle of a stream of writes, starts it again, and shows that every acknowledged
-record is there. Then the same promise under simulated power cuts. Leaves nothing behind.
+record is there. Then the history goes to the object store and leaves the disk, is consumed from
+there, and outlives the disk itself. Last, simulated power cuts. Leaves nothing behind.
 """
 
+import json
 import logging
+import shutil
 import signal
 import subprocess
 import sys
@@ -200,8 +203,70 @@ def kill_and_recover(node: Node, data: Path, writer: Writer) -> Node:
     return node
 
 
+def go_cold(node: Node) -> None:
+    say("\n5. sealed segments go to the object store, and leave the disk")
+    settings = ["segment.ms=1000", "local.retention.ms=1000"]
+    command(node, "topic", "alter", TOPIC, *(word for one in settings for word in ("--set", one)))
+    began = time.perf_counter()
+    while not all(map(is_cold, places := partitions_of(node))):
+        if time.perf_counter() - began > PATIENCE_S:
+            raise SystemExit(f"some partitions are not in the store yet: {places}")
+        time.sleep(0.1)
+    say(f"   everything is in the store and nothing on the disk, after {since(began)}")
+    for one in places:
+        say(
+            f"   partition {one['index']}: [{one['log_start']}, {one['uploaded_end']}) is in the "
+            f"store, {one['bytes']} bytes are local"
+        )
+
+
+def partitions_of(node: Node) -> list[dict[str, int]]:
+    with urllib.request.urlopen(f"http://{node.http}/state", timeout=10) as answer:
+        topics = json.load(answer)["topics"]
+    found: list[dict[str, int]] = next(one["partitions"] for one in topics if one["name"] == TOPIC)
+    return found
+
+
+def is_cold(one: dict[str, int]) -> bool:
+    return one["uploaded_end"] == one["local_start"] == one["high_watermark"]
+
+
+def since(began: float) -> str:
+    return f"{time.perf_counter() - began:.1f} s"
+
+
+def consume_cold(node: Node, writer: Writer) -> None:
+    began = time.perf_counter()
+    found = read_all(node.kafka, ends_of(node.kafka))
+    compare(writer.acked, found)
+    say(f"   {len(found):,} records consumed from the store by the same client in {since(began)}")
+
+
+def lose_the_disk(node: Node, data: Path, writer: Writer) -> Node:
+    say("\n6. the node is killed and its disk is lost; a new one is restored from the store alone")
+    node.kill()
+    shutil.rmtree(data)
+    store = f"file://{data}-store"
+    say(f"\n   $ rm -rf {data.name}; tierlog restore --store file://.../data-store --data data")
+    made = subprocess.run(
+        [*TIERLOG, "restore", "--store", store, "--data", str(data)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for line in (made.stdout + made.stderr).rstrip().splitlines():
+        say(f"   {line}")
+    if made.returncode != 0:
+        raise SystemExit(f"restore failed: exit code {made.returncode}")
+    node = Node(data)
+    found = read_all(node.kafka, ends_of(node.kafka))
+    compare(writer.acked, found)
+    say(f"   all {len(writer.acked):,} acknowledged records are there, at their offsets")
+    return node
+
+
 def simulated_power_cuts() -> None:
-    say("\n6. the same log on a simulated disk that loses, tears and reorders unsynced writes")
+    say("\n8. the same log on a simulated disk that loses, tears and reorders unsynced writes")
     logging.disable(logging.WARNING)
     found = search(range(4))
     assert not found.failures, found.failures
@@ -220,11 +285,14 @@ def main() -> None:
             writer = produce_and_consume(node)
             look(node)
             node = kill_and_recover(node, data, writer)
+            go_cold(node)
+            consume_cold(node, writer)
+            node = lose_the_disk(node, data, writer)
             code = node.stop()
         finally:
             if node.is_running:
                 node.kill()
-        say(f"\n5. SIGTERM: drained, synced, marked clean; exit code {code}")
+        say(f"\n7. SIGTERM: drained, synced, marked clean; exit code {code}")
         assert code == 0
     simulated_power_cuts()
 

@@ -1,7 +1,8 @@
-"""One partition that this node leads: its log and the rules of its topic.
+"""One partition that this node leads: its log, its cold prefix and the rules of its topic.
 
-Words of the offsets as in ARCHITECTURE: `log_start <= high_watermark <= log_end`. With one replica
-the high watermark is the log's visible end; it never goes back. Every start of the node takes a new
+Words of the offsets as in ARCHITECTURE: `log_start <= high_watermark <= log_end`; what is below
+`log.log_start`, the local start, is served from the bucket. With one replica the high watermark is
+the log's visible end; it never goes back. Every start of the node takes a new
 leader epoch, so that whoever remembers an older one is told.
 """
 
@@ -17,6 +18,7 @@ from tierlog.broker.errors import (
     TransactionsNotServed,
     UnknownLeaderEpoch,
 )
+from tierlog.hot.epochs import LeaderEpochs
 from tierlog.hot.settings import LogSettings
 from tierlog.records.batch import parse_header, validate_produced
 from tierlog.records.limits import Limits
@@ -26,8 +28,10 @@ from tierlog.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 
 if TYPE_CHECKING:
     from tierlog.broker.topics import Topic
+    from tierlog.cold.prefix import ColdPrefix
     from tierlog.config import TopicConfig
     from tierlog.hot import Appended, Log
+    from tierlog.hot.epochs import EpochStart
     from tierlog.records.header import BatchHeader
 
 TIMESTAMP_MAX = 2**63 - 1
@@ -50,6 +54,7 @@ class Partition:
         "_before_max_ms",
         "_size_max",
         "_wants_keys",
+        "cold",
         "index",
         "leader_epoch",
         "log",
@@ -60,6 +65,8 @@ class Partition:
         self.topic = topic
         self.index = index
         self.log = log
+        self.cold: ColdPrefix | None = None
+        """What is in the bucket; None for a topic that is not tiered."""
         self.leader_epoch = leader_epoch
         self.configure(topic.config)
 
@@ -76,6 +83,32 @@ class Partition:
     @property
     def high_watermark(self) -> Offset:
         return self.log.visible_end
+
+    @property
+    def log_start(self) -> Offset:
+        """Of both tiers. Records can be deleted before they are uploaded: then the local start is
+        ahead of the bucket, and counts (U10)."""
+        local, cold = self.log.log_start, self.cold
+        if cold is None or not local <= cold.uploaded_end or cold.log_start >= cold.uploaded_end:
+            return local
+        return cold.log_start
+
+    @property
+    def older(self) -> ColdPrefix | None:
+        """The cold prefix, if it holds records that the local log does not."""
+        cold = self.cold
+        if cold is None:
+            return None
+        return cold if cold.log_start < self.log.log_start <= cold.uploaded_end else None
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        """Over both tiers: the local log forgets those of what it dropped."""
+        local, cold = self.log.epochs, self.cold
+        if cold is None or not (older := older_epochs(cold.epochs, self.log.log_start)):
+            return local
+        last = older[-1].leader_epoch
+        return LeaderEpochs([*older, *(one for one in local.entries if one.leader_epoch > last)])
 
     def append(self, batch: memoryview, now_ms: int) -> Appended:
         """Check one produced batch and write it. Raises what is wrong with it."""
@@ -124,6 +157,11 @@ class Partition:
                 f"{self.topic.name}-{self.index} has one replica; "
                 f"min.insync.replicas asks for {min_insync_replicas}"
             )
+
+
+def older_epochs(epochs: LeaderEpochs, local_start: Offset) -> list[EpochStart]:
+    """Those that began before the local log does."""
+    return [entry for entry in epochs.entries if entry.start < local_start]
 
 
 def check_may_unfold(header: BatchHeader) -> None:

@@ -40,6 +40,7 @@ class Route:
         "index",
         "key",
         "log",
+        "partition",
         "serve",
         "timeout_ms",
         "topic",
@@ -62,6 +63,7 @@ class Route:
         partition = topic.partitions[index]
         self._node = node
         self._append = partition.append
+        self.partition = partition
         self.log = partition.log
         self.generation = node.topics.generation
         """Of the topics when it was found; while it is theirs, nothing has changed."""
@@ -97,7 +99,7 @@ class Route:
             self.index,
             appended[0],
             appended[2],
-            self.log.log_start,
+            self.partition.log_start,
         )
 
     def call(self, correlation_id: int, peer: Peer) -> Call:

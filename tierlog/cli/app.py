@@ -113,6 +113,39 @@ def serve(
         )
 
 
+@app.command()
+def restore(
+    store: Annotated[str, typer.Option(metavar="URL", help="file:///path or s3://bucket/prefix.")],
+    data: Annotated[str, typer.Option(metavar="DIR", help="An empty or missing directory.")],
+    cluster_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Which cluster, if the store holds several."),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting, as s3.endpoint; repeatable."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prepare a data directory from the object store alone; prints what was lost per partition.
+
+    The cluster begins a new life: a node of the old one that still runs is fenced at its next
+    publish and must not be used any more. Cut off half way, run it again.
+    """
+    with told():
+        from tierlog.cli.restore import RestoreOptions, run_restore
+
+        run_restore(
+            RestoreOptions(
+                store=store,
+                data=data,
+                cluster_id=cluster_id,
+                sets=tuple(sets or ()),
+                as_json=as_json,
+            )
+        )
+
+
 @topic_app.command("create")
 def create_topics(
     topics: TopicNames,

@@ -125,7 +125,9 @@ def described_partition(partition: Partition) -> dict[str, int]:
     return {
         "index": partition.index,
         "leader_epoch": partition.leader_epoch,
-        "log_start": log.log_start,
+        "log_start": partition.log_start,
+        "local_start": log.log_start,
+        "uploaded_end": -1 if partition.cold is None else partition.cold.uploaded_end,
         "high_watermark": partition.high_watermark,
         "log_end": log.log_end,
         "durable_end": log.durable_end,

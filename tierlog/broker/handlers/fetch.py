@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tierlog.broker.awaited import Awaited
 from tierlog.broker.codes import code_of
+from tierlog.broker.coldreads import ColdReads
 from tierlog.broker.errors import NotLeader
 from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.broker.request import Answer, MayBlock, Parts
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from tierlog.broker.call import Call
     from tierlog.broker.partition import Partition
+    from tierlog.fetchproxy.proxy import ColdRead
     from tierlog.hot import Log
 
 API: Final = ApiKey.FETCH
@@ -123,7 +125,7 @@ def answer_one(request: FetchRequest, call: Call) -> Parts | None:
         key,
         ask.partition,
         end,
-        log.log_start,
+        partition.log_start,
         records,
         lists_aborted,
     )
@@ -171,6 +173,7 @@ class PendingFetch:
         "_awaited",
         "_bytes_max",
         "_call",
+        "_cold",
         "_full_count",
         "_has_error",
         "_min_bytes",
@@ -197,6 +200,7 @@ class PendingFetch:
         self._min_bytes = min(request.min_bytes, self._bytes_max)
         self._awaited: list[Awaited] = []
         self._woken: dict[Awaited, None] = {}
+        self._cold = ColdReads(call.node.proxy, bytes_max=self._bytes_max)
 
     # Reading
 
@@ -217,6 +221,7 @@ class PendingFetch:
         """Look at every partition, in the order of the request, until the bytes are used up."""
         self._has_error = False
         self._size = 0
+        self._cold.begin()
         self._read_until_s = self._monotonic() + READING_S_MAX
         self._reads = [
             (key, [self._read(key, ask) for ask in partitions]) for key, partitions in self._topics
@@ -233,11 +238,11 @@ class PendingFetch:
             diverging = self._divergence(partition, ask)
             if diverging is not None:
                 self._has_error = True
-                return Read(ask.partition, 0, log.visible_end, log.log_start, tags=diverging)
-            return self._read_log(log, ask)
+                return Read(ask.partition, 0, log.visible_end, partition.log_start, tags=diverging)
+            return self._read_log(partition, key, ask)
         except TierlogError as error:
             self._has_error = True
-            return Read(ask.partition, code_of(error), log.visible_end, log.log_start)
+            return Read(ask.partition, code_of(error), log.visible_end, partition.log_start)
 
     def _find(self, key: str | bytes, ask: FetchPartition) -> Partition:
         partition = self._call.node.topics.find(key).partition(ask.partition)
@@ -250,36 +255,44 @@ class PendingFetch:
         """KIP-595: what the reader has beyond the end of its epoch here, it must give up."""
         if ask.last_fetched_epoch < 0:
             return None
-        log = partition.log
-        ended = log.epochs.end_of(LeaderEpoch(ask.last_fetched_epoch), log_end=log.log_end)
+        epochs, end = partition.epochs, partition.log.log_end
+        ended = epochs.end_of(LeaderEpoch(ask.last_fetched_epoch), log_end=end)
         if ended is None or (
             ended.leader_epoch == ask.last_fetched_epoch and ended.start >= ask.fetch_offset
         ):
             return None
         return partition_tags(diverging_epoch=(ended.leader_epoch, ended.start))
 
-    def _read_log(self, log: Log, ask: FetchPartition) -> Read:
+    def _read_log(self, partition: Partition, key: str | bytes, ask: FetchPartition) -> Read:
+        log, log_start = partition.log, partition.log_start
         end = log.visible_end
         offset = ask.fetch_offset
-        if not log.log_start <= offset <= log.log_end:
-            raise OffsetOutOfRange(offset, log_start=log.log_start, log_end=log.log_end)
+        if not log_start <= offset <= log.log_end:
+            raise OffsetOutOfRange(offset, log_start=log_start, log_end=log.log_end)
         if offset >= end:  # Up to the log end it is there, and will be visible.
-            return Read(ask.partition, 0, end, log.log_start)
+            return Read(ask.partition, 0, end, log_start)
         limit = min(ask.partition_max_bytes, self._bytes_max - self._size)
         is_first = self._size == 0
         if not is_first and (limit <= 0 or self._monotonic() > self._read_until_s):
-            return Read(ask.partition, 0, end, log.log_start)
-        records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
-        if not len(records):
-            records = covering_gap(log, Offset(offset), end)
+            return Read(ask.partition, 0, end, log_start)
+        cold: ColdRead | None = None
+        if offset < log.log_start:
+            cold = self._cold.read(partition, key, ask, bytes_max=max(limit, 0))
+            if cold is None:  # On its way.
+                return Read(ask.partition, 0, end, log_start)
+            records = cold.records
+        else:
+            records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
+            if not len(records):
+                records = covering_gap(log, Offset(offset), end)
         size = len(records)
         if size > limit and not is_first:
             # Only the first partition with data may exceed the limit, so that a reader always
             # gets on; the others have their turn in the next fetch.
-            return Read(ask.partition, 0, end, log.log_start)
+            return Read(ask.partition, 0, end, log_start)
         self._size += size
-        blocks = may_block(log, offset, size)
-        return Read(ask.partition, 0, end, log.log_start, records, may_block=blocks)
+        blocks = may_block(log, offset, size) if cold is None else cold.may_block
+        return Read(ask.partition, 0, end, log_start, records, may_block=blocks)
 
     # Waiting
 
@@ -293,6 +306,7 @@ class PendingFetch:
             Awaited(self._wake, key, ask, topics.find(key).partition(ask.partition).log)
             for key, partitions in self._topics
             for ask in partitions
+            if not self._cold.awaits(key, ask)
         ]
         self._size = self._full_count = 0
         return self._measure(self._awaited)
@@ -310,7 +324,9 @@ class PendingFetch:
                 return True
             self._size += one.size
             self._full_count += one.is_full
-        return self._size >= self._min_bytes or self._full_count == len(self._awaited)
+        if self._size >= self._min_bytes:
+            return True
+        return self._full_count == len(self._awaited) and not self._cold.is_waiting
 
     def begin(self, wait_ms: int) -> asyncio.Future[Parts | None]:
         """Wait for more."""
@@ -320,6 +336,7 @@ class PendingFetch:
         self._reads = []
         for one in self._awaited:
             one.log.watch(one)
+        self._cold.watch(self._look_at_cold)
         self._answer.add_done_callback(self._end)
         self._call.node.long_polls.add(self._finish)
         return self._answer
@@ -335,6 +352,17 @@ class PendingFetch:
         if not self._answer.done() and self._measure(woken):
             self._finish()
 
+    def _look_at_cold(self) -> None:
+        """Something arrived from the bucket. Less than `min_bytes` of it waits on, as usual."""
+        if self._answer.done():
+            return
+        self.read_all()
+        if self.is_ready or not self._cold.is_waiting:
+            self._answer.set_result(self.encoded())
+        else:
+            self._reads = []
+            self._cold.watch(self._look_at_cold)
+
     def _finish(self) -> None:
         """There is enough, or the time is up: give what there is."""
         if not self._answer.done():
@@ -344,6 +372,7 @@ class PendingFetch:
     def _end(self, _: asyncio.Future[Parts | None]) -> None:
         """Answered, or its peer went away."""
         self._timer.cancel()
+        self._cold.end()
         self._call.node.long_polls.discard(self._finish)
         for one in self._awaited:
             one.log.unwatch(one)

@@ -120,16 +120,53 @@ EPOCHS_FROM: Final = 4
 
 async def look_up(partition: Partition, timestamp: int, call: Call) -> tuple[int, int]:
     """Offset and timestamp. Without transactions the last stable offset is the high watermark."""
-    log = partition.log
     if timestamp == LATEST:
         return partition.high_watermark, -1
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return log.log_start, -1
+    if timestamp == EARLIEST:
+        return partition.log_start, -1
+    if timestamp == EARLIEST_LOCAL:
+        return partition.log.log_start, -1
+    if timestamp == LAST_TIERED:
+        return last_tiered(partition), -1
+    if timestamp == EARLIEST_PENDING_UPLOAD:
+        return earliest_pending(partition), -1
     if timestamp == MAX_TIMESTAMP:
-        return await call.node.searches.run(log.search_latest()) or NOTHING
-    if timestamp in (LAST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return NOTHING  # Nothing of this partition is in the bucket, or on its way there.
-    return await call.node.searches.run(log.search_time(TimestampMs(timestamp))) or NOTHING
+        return await latest_by_time(partition, call) or NOTHING
+    return await first_at_time(partition, TimestampMs(timestamp), call) or NOTHING
+
+
+def last_tiered(partition: Partition) -> int:
+    """The last offset in the bucket, -1 if there is none."""
+    cold = partition.cold
+    return -1 if cold is None or cold.log_start >= cold.uploaded_end else cold.uploaded_end - 1
+
+
+def earliest_pending(partition: Partition) -> int:
+    """The first offset that waits for its upload, -1 where nothing is ever uploaded."""
+    cold = partition.cold
+    return -1 if cold is None else max(cold.uploaded_end, partition.log.log_start)
+
+
+async def first_at_time(
+    partition: Partition, timestamp: TimestampMs, call: Call
+) -> tuple[int, int] | None:
+    """In the bucket first, where the older records are; then in the local log."""
+    if (cold := partition.older) is not None:
+        found = await call.node.proxy.search_time(cold, timestamp)
+        if found is not None:
+            return found
+    return await call.node.searches.run(partition.log.search_time(timestamp))
+
+
+async def latest_by_time(partition: Partition, call: Call) -> tuple[int, int] | None:
+    """The first of the two where both tiers have the same largest timestamp, as in Kafka."""
+    local = await call.node.searches.run(partition.log.search_latest())
+    if (cold := partition.older) is None:
+        return local
+    older = await call.node.proxy.search_latest(cold)
+    if older is None or local is None:
+        return older or local
+    return older if older[1] >= local[1] else local
 
 
 def epoch_at(partition: Partition, offset: int) -> int:
@@ -137,7 +174,7 @@ def epoch_at(partition: Partition, offset: int) -> int:
         return -1
     if offset >= partition.log.log_end:
         return partition.leader_epoch
-    known = partition.log.epochs.at(Offset(offset))
+    known = partition.epochs.at(Offset(offset))
     return -1 if known is None else known
 
 

@@ -57,7 +57,7 @@ def end_of(name: str, wanted: OffsetForLeaderPartition, call: Call) -> EpochEndO
         )
     if not 0 <= wanted.leader_epoch < partition.leader_epoch:
         return EpochEndOffset(error_code=0, partition=wanted.partition)
-    found = partition.log.epochs.end_of(
+    found = partition.epochs.end_of(
         LeaderEpoch(wanted.leader_epoch), log_end=partition.high_watermark
     )
     if found is None:

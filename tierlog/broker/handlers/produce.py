@@ -128,7 +128,8 @@ def answer_alike(batch: memoryview, route: Route, correlation_id: int, peer: Pee
     if wait is None:
         return [route.answer(appended, correlation_id)]
     base_offset, timestamp = appended.base_offset, appended.timestamp
-    placed = Placed(route.index, base_offset, timestamp, log.log_start, wait=wait)
+    log_start = route.partition.log_start
+    placed = Placed(route.index, base_offset, timestamp, log_start, wait=wait)
     call = route.call(correlation_id, peer)
     outcome: Outcome = [(route.key, [placed])]
     return Acknowledgement(outcome, call, timeout_ms=route.timeout_ms).begin(0)
@@ -225,7 +226,7 @@ def place(
         stats = topic.stats
         stats.bytes_in += len(batch)
         stats.records_in += last_offset - base_offset + 1
-    return Placed(index, base_offset, timestamp, log.log_start, None, wait)
+    return Placed(index, base_offset, timestamp, partition.log_start, None, wait)
 
 
 def refused(index: int, error: TierlogError, call: Call) -> Placed:
