@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.broker.support import Served, Wedge
-from tierlog.broker import state
 from tierlog.broker.node import Node
-from tierlog.broker.state import TopicState
 from tierlog.config import NodeSettings
 from tierlog.hot import LogDirectory
+from tierlog.metastore import values
+from tierlog.metastore.values import TopicState
 from tierlog.sim import SimWorld, simulate
 from tierlog.sim.metastore import SimMetaCluster, SimMetaStore
 from tierlog.wire.error_codes import ErrorCode
@@ -112,17 +112,17 @@ def check(served: Served, cluster: SimMetaCluster) -> None:
     assert not served.node.broken.done()
     entries = cluster.state.entries
     topics = {
-        bytes.fromhex(key.removeprefix(state.TOPICS)): TopicState.from_bytes(entry.value)
+        bytes.fromhex(key.removeprefix(values.TOPICS)): TopicState.from_bytes(entry.value)
         for key, entry in entries.items()
-        if key.startswith(state.TOPICS)
+        if key.startswith(values.TOPICS)
     }
     names = {
-        key.removeprefix(state.TOPIC_NAMES): bytes.fromhex(entry.value.decode())
+        key.removeprefix(values.TOPIC_NAMES): bytes.fromhex(entry.value.decode())
         for key, entry in entries.items()
-        if key.startswith(state.TOPIC_NAMES)
+        if key.startswith(values.TOPIC_NAMES)
     }
     partitions = [
-        state.parse_partition_key(key) for key in entries if key.startswith(state.PARTITIONS)
+        values.parse_partition_key(key) for key in entries if key.startswith(values.PARTITIONS)
     ]
     known = served.node.topics
     assert names == {topic.name: topic_id for topic_id, topic in topics.items()}
@@ -133,8 +133,8 @@ def check(served: Served, cluster: SimMetaCluster) -> None:
     led = [(topic.id, one.index) for topic in known for one in topic.partitions]
     assert sorted(led) == sorted(partitions)
     assert all([one.index for one in t.partitions] == list(range(len(t.partitions))) for t in known)
-    assert sorted(served.node.directory.names()) == sorted(state.log_name(*one) for one in led)
-    assert not [key for key in entries if key.startswith(state.DELETED)]
+    assert sorted(served.node.directory.names()) == sorted(values.log_name(*one) for one in led)
+    assert not [key for key in entries if key.startswith(values.DELETED)]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.broker.support import Served, serving
-from tierlog.broker import state
-from tierlog.broker.state import log_name
 from tierlog.hot import Log, LogDirectory
 from tierlog.hot.errors import LogClosed, TooManyFiles
+from tierlog.metastore import values
+from tierlog.metastore.values import log_name
 from tierlog.sim.disk import SimDisk
 from tierlog.types import Offset
 
@@ -37,7 +37,7 @@ class Gate:
 
 
 async def notes(served: Served) -> int:
-    return len((await served.metastore.list(state.DELETED))[0])
+    return len((await served.metastore.list(values.DELETED))[0])
 
 
 async def test_a_deletion_is_told_before_the_logs_are_gone_and_holds_up_nobody(

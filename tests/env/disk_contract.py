@@ -53,6 +53,16 @@ class DiskContract:
         disk.unlink(at("f"))
         assert bytes(view) == b"abcdef"
 
+    def test_what_is_forgotten_is_still_there(self, disk: Disk, at: Callable[[str], str]) -> None:
+        file = disk.open(at("f"), create=True)
+        file.pwrite(b"abcdef" * 10_000, 0)
+        file.forget(60_000, 0)
+        file.fdatasync()
+        file.forget(60_000, 0)
+        assert file.pread(99_999, 0) == b"abcdef" * 10_000
+        file.close()
+        file.forget(60_000, 0)
+
     def test_writing_beyond_the_end_leaves_zeros(
         self, disk: Disk, at: Callable[[str], str]
     ) -> None:

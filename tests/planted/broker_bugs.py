@@ -17,9 +17,9 @@ from tierlog.broker.catalogue import Catalogue
 from tierlog.broker.handlers import fetch, produce
 from tierlog.broker.node import Node
 from tierlog.broker.replies import Replies, _parts_of
-from tierlog.broker.state import PartitionState
 from tierlog.hot import Log
 from tierlog.hot.producers import Producers
+from tierlog.metastore.values import PartitionState
 from tierlog.records.batch import parse_header
 from tierlog.sim.world import simulate
 from tierlog.types import Offset

@@ -15,14 +15,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from tierlog.broker import state
 from tierlog.broker.deletions import Deletions
 from tierlog.broker.partition import Partition, log_settings
-from tierlog.broker.state import PartitionState, TopicState
 from tierlog.broker.topics import Topic, Topics
 from tierlog.config import topic_config
 from tierlog.hot.errors import DiskFull, LogError, TooManyFiles
-from tierlog.metastore import Compare, Put
+from tierlog.metastore import Compare, Put, values
+from tierlog.metastore.values import PartitionState, TopicState
 from tierlog.types import LeaderEpoch
 
 if TYPE_CHECKING:
@@ -80,8 +79,8 @@ class Catalogue:
     async def load(self) -> None:
         """Open everything that this node holds."""
         await self._claim_epochs()
-        topics, revision = await self._metastore.list(state.TOPICS)
-        partitions, _ = await self._metastore.list(state.PARTITIONS)
+        topics, revision = await self._metastore.list(values.TOPICS)
+        partitions, _ = await self._metastore.list(values.PARTITIONS)
         for entry in topics:
             self._add_topic(entry.key, TopicState.from_bytes(entry.value))
         found = [(entry.key, PartitionState.from_bytes(entry.value)) for entry in partitions]
@@ -93,7 +92,7 @@ class Catalogue:
 
     async def _claim_epochs(self) -> None:
         """Every start takes the next leader epoch, so that an older life can be told from it."""
-        entries, _ = await self._metastore.list(state.PARTITIONS)
+        entries, _ = await self._metastore.list(values.PARTITIONS)
         for first in range(0, len(entries), CLAIM_MAX):
             some = entries[first : first + CLAIM_MAX]
             result = await self._metastore.txn(
@@ -114,7 +113,7 @@ class Catalogue:
 
     def _name_strays(self) -> None:
         known = {
-            state.log_name(topic.id, partition.index)
+            values.log_name(topic.id, partition.index)
             for topic in self.topics
             for partition in topic.partitions
         }
@@ -181,14 +180,14 @@ class Catalogue:
         partitions: list[tuple[str, PartitionState]] = []
         removed: list[bytes] = []
         for event in events:
-            if event.key.startswith(state.TOPICS):
+            if event.key.startswith(values.TOPICS):
                 if event.value is None:
-                    removed.append(bytes.fromhex(event.key.removeprefix(state.TOPICS)))
+                    removed.append(bytes.fromhex(event.key.removeprefix(values.TOPICS)))
                 else:
                     self._put_topic(event.key, TopicState.from_bytes(event.value))
-            elif event.key.startswith(state.PARTITIONS) and event.value is not None:
+            elif event.key.startswith(values.PARTITIONS) and event.value is not None:
                 partitions.append((event.key, PartitionState.from_bytes(event.value)))
-        touched = {*removed, *(state.parse_partition_key(key)[0] for key, _ in partitions)}
+        touched = {*removed, *(values.parse_partition_key(key)[0] for key, _ in partitions)}
         await self._until(lambda: self._late.keys().isdisjoint(touched))
         await self._bring_now_or_later(self._wanted(partitions))
         for topic_id in removed:
@@ -196,7 +195,7 @@ class Catalogue:
                 self._remove(topic)
 
     def _put_topic(self, key: str, value: TopicState) -> None:
-        topic = self._known(bytes.fromhex(key.removeprefix(state.TOPICS)))
+        topic = self._known(bytes.fromhex(key.removeprefix(values.TOPICS)))
         if topic is None:
             self._add_topic(key, value)
             return
@@ -207,7 +206,7 @@ class Catalogue:
             log.apply(self._log_settings(topic))
 
     def _add_topic(self, key: str, value: TopicState) -> None:
-        topic_id = bytes.fromhex(key.removeprefix(state.TOPICS))
+        topic_id = bytes.fromhex(key.removeprefix(values.TOPICS))
         config = topic_config(value.configs, self._settings)
         topic = Topic(value.name, topic_id, overrides=value.configs, config=config)
         self._coming[topic_id] = topic
@@ -221,7 +220,7 @@ class Catalogue:
 
     def _wanted(self, found: list[tuple[str, PartitionState]]) -> list[Wanted]:
         """Those that are new, in order of the index."""
-        wanted = [(*state.parse_partition_key(key), value) for key, value in found]
+        wanted = [(*values.parse_partition_key(key), value) for key, value in found]
         wanted.sort(key=lambda one: one[:2])
         return [one for one in wanted if self._is_new(one[0], one[1])]
 
@@ -298,7 +297,7 @@ class Catalogue:
         async with self._opening:
             topic = self._known(topic_id)
             assert topic is not None, "only what is new is opened"
-            name, settings = state.log_name(topic_id, index), self._log_settings(topic)
+            name, settings = values.log_name(topic_id, index), self._log_settings(topic)
             return await self._directory.open_log(name, settings)
 
     def _remove(self, topic: Topic) -> None:

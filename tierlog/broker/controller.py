@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tierlog.broker import state
 from tierlog.broker.errors import (
     Contended,
     InvalidAssignment,
@@ -23,10 +22,10 @@ from tierlog.broker.errors import (
     TopicExists,
     UnknownTopic,
 )
-from tierlog.broker.state import DeletedState, PartitionState, TopicState
 from tierlog.broker.topics import Topic, check_name, collides_with
 from tierlog.config import altered, check_change, topic_config
-from tierlog.metastore import Compare, Delete, Put
+from tierlog.metastore import Compare, Delete, Put, values
+from tierlog.metastore.values import DeletedState, PartitionState, TopicState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -100,10 +99,10 @@ class Controller:
         topic = TopicState(name=wanted.name, configs=wanted.configs)
         with self._room_for(count):
             result = await self._metastore.txn(
-                [Compare(state.name_key(wanted.name), 0)],
+                [Compare(values.name_key(wanted.name), 0)],
                 [
-                    Put(state.name_key(wanted.name), topic_id.hex().encode()),
-                    Put(state.topic_key(topic_id), topic.to_bytes()),
+                    Put(values.name_key(wanted.name), topic_id.hex().encode()),
+                    Put(values.topic_key(topic_id), topic.to_bytes()),
                     *self._new_partitions(topic_id, range(count)),
                 ],
             )
@@ -183,13 +182,13 @@ class Controller:
         value = PartitionState(
             replicas=(node,), isr=(node,), leader=node, leader_epoch=FIRST_LEADER_EPOCH
         ).to_bytes()
-        return [Put(state.partition_key(topic_id, index), value) for index in indexes]
+        return [Put(values.partition_key(topic_id, index), value) for index in indexes]
 
     async def delete(self, topic: Topic) -> None:
         """Nobody finds the topic any more when this returns; its files go after that."""
         if not self._settings.delete_topic_enable:
             raise TopicDeletionDisabled("delete.topic.enable is false on this cluster")
-        key = state.topic_key(topic.id)
+        key = values.topic_key(topic.id)
         for _ in range(TRIES):
             known = await self._metastore.get(key)
             if known is None:
@@ -200,10 +199,13 @@ class Controller:
             result = await self._metastore.txn(
                 [Compare(key, known.revision)],
                 [
-                    Put(state.deleted_key(topic.id), gone.to_bytes()),
+                    Put(values.deleted_key(topic.id), gone.to_bytes()),
                     Delete(key),
-                    Delete(state.name_key(topic.name)),
-                    *(Delete(state.partition_key(topic.id, one.index)) for one in topic.partitions),
+                    Delete(values.name_key(topic.name)),
+                    *(
+                        Delete(values.partition_key(topic.id, one.index))
+                        for one in topic.partitions
+                    ),
                 ],
             )
             if result.succeeded:
@@ -247,7 +249,7 @@ class Controller:
     async def _put_partitions(self, topic: Topic, count: int) -> bool:
         """False if somebody changed the topic meanwhile: look again."""
         new = self._new_partitions(topic.id, range(len(topic.partitions), count))
-        known = await self._metastore.get(state.topic_key(topic.id))
+        known = await self._metastore.get(values.topic_key(topic.id))
         if known is None:
             raise UnknownTopic(topic.name)
         # The topic itself is written again, so that a deletion meanwhile is noticed, and so that
@@ -288,7 +290,7 @@ class Controller:
         check_change(topic.config, config)
         if validate_only:
             return True
-        key = state.topic_key(topic.id)
+        key = values.topic_key(topic.id)
         known = await self._metastore.get(key)
         if known is None:
             raise UnknownTopic(topic.name)

@@ -13,10 +13,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tierlog.broker import state
-from tierlog.broker.state import DeletedState
 from tierlog.hot.errors import DiskFull, TooManyFiles
-from tierlog.metastore import Delete, MetaStoreError
+from tierlog.metastore import Delete, MetaStoreError, values
+from tierlog.metastore.values import DeletedState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -54,12 +53,12 @@ class Deletions:
 
     async def finish_earlier(self) -> None:
         """What an earlier life left behind goes before anybody is served. Full disks are told."""
-        deleted, _ = await self._metastore.list(state.DELETED)
+        deleted, _ = await self._metastore.list(values.DELETED)
         present = set(self._directory.names()) if deleted else set()
         for entry in deleted:
             known = DeletedState.from_bytes(entry.value)
-            topic_id = bytes.fromhex(entry.key.removeprefix(state.DELETED))
-            names = (state.log_name(topic_id, index) for index in range(known.partitions))
+            topic_id = bytes.fromhex(entry.key.removeprefix(values.DELETED))
+            names = (values.log_name(topic_id, index) for index in range(known.partitions))
             await self._each(
                 [partial(self._directory.delete_closed, name) for name in names if name in present]
             )
@@ -80,7 +79,7 @@ class Deletions:
             ]
         )
         try:
-            await self._metastore.txn([], [Delete(state.deleted_key(topic.id))])
+            await self._metastore.txn([], [Delete(values.deleted_key(topic.id))])
         except MetaStoreError as error:
             logger.warning("the note that %s is deleted stays for now: %s", topic.name, error)
 

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from tierlog.broker import state
 from tierlog.broker.catalogue import Catalogue
 from tierlog.broker.controller import Controller
 from tierlog.broker.longpolls import LongPolls
@@ -25,7 +24,7 @@ from tierlog.broker.upkeep import Upkeep
 from tierlog.config import parse_address
 from tierlog.hot import LogDirectory
 from tierlog.hot.directory import FILES_MAX
-from tierlog.metastore import Compare, LocalMetaStore, Put
+from tierlog.metastore import Compare, LocalMetaStore, Put, values
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -122,12 +121,13 @@ class Node:
 
     async def _cluster_id(self) -> str:
         """Made once, at the first start."""
-        while (known := await self.metastore.get(state.CLUSTER)) is None:
-            made = state.cluster_id_text(self.env.rng.uuid().bytes)
+        while (known := await self.metastore.get(values.CLUSTER)) is None:
+            made = values.cluster_id_text(self.env.rng.uuid().bytes)
+            first = values.ClusterState.first(made)
             await self.metastore.txn(
-                [Compare(state.CLUSTER, 0)], [Put(state.CLUSTER, state.to_json({"id": made}))]
+                [Compare(values.CLUSTER, 0)], [Put(values.CLUSTER, first.to_bytes())]
             )
-        return state.cluster_id_of(known.value)
+        return values.ClusterState.from_bytes(known.value).id
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self.env.tasks.spawn(work, name=name)

@@ -8,19 +8,18 @@ metastore in blocks; what is left of a block at a stop is skipped.
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tierlog.broker import state
-from tierlog.metastore import Compare, Put
+from tierlog.metastore import Compare, Put, values
+from tierlog.metastore.values import ProducerIdsState
 from tierlog.types import ProducerId
 
 if TYPE_CHECKING:
-    from tierlog.metastore import Entry, MetaStore
+    from tierlog.metastore import MetaStore
 
 INCARNATION_SHIFT = 40
 BLOCK = 1000
-FIRST_INCARNATION = 1
 
 
 class ProducerIds:
@@ -38,22 +37,15 @@ class ProducerIds:
         return taken
 
     async def _take_block(self) -> None:
-        known = await self._metastore.get(state.PRODUCER_IDS)
-        incarnation, first = _block_after(known)
-        value = state.to_json({"incarnation": incarnation, "next": first + BLOCK})
+        known = await self._metastore.get(values.PRODUCER_IDS)
+        before = ProducerIdsState.from_bytes(known.value) if known else ProducerIdsState()
+        taken = replace(before, next=before.next + BLOCK)
         revision = 0 if known is None else known.revision
         result = await self._metastore.txn(
-            [Compare(state.PRODUCER_IDS, revision)], [Put(state.PRODUCER_IDS, value)]
+            [Compare(values.PRODUCER_IDS, revision)], [Put(values.PRODUCER_IDS, taken.to_bytes())]
         )
         # Whoever asked at the same time may have brought a block already: what is left of it goes
         # unused, which costs nothing.
         if result.succeeded:
-            self._next = (incarnation << INCARNATION_SHIFT) + first
+            self._next = (before.incarnation << INCARNATION_SHIFT) + before.next
             self._end = self._next + BLOCK
-
-
-def _block_after(known: Entry | None) -> tuple[int, int]:
-    if known is None:
-        return FIRST_INCARNATION, 0
-    found = json.loads(known.value)
-    return found["incarnation"], found["next"]

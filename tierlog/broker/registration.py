@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tierlog.broker import state
-from tierlog.broker.state import TopicState
 from tierlog.config import InvalidConfig, NodeSettings, check_change, topic_config
 from tierlog.config.definition import INT_MAX
 from tierlog.config.rules import NODE, TOPIC
-from tierlog.metastore import Put
+from tierlog.metastore import Put, values
+from tierlog.metastore.values import TopicState
 
 if TYPE_CHECKING:
     from tierlog.metastore import Entry, MetaStore
@@ -23,15 +22,15 @@ if TYPE_CHECKING:
 
 async def register(metastore: MetaStore, settings: NodeSettings) -> None:
     """Raises `InvalidConfig` if this node, as it is set, may not live here."""
-    key = state.broker_key(settings.node_id)
-    known = {entry.key: entry for entry in (await metastore.list(state.BROKERS))[0]}
+    key = values.broker_key(settings.node_id)
+    known = {entry.key: entry for entry in (await metastore.list(values.BROKERS))[0]}
     if known and key not in known:
-        _refuse_stranger(settings.node_id, next(iter(known)).removeprefix(state.BROKERS))
+        _refuse_stranger(settings.node_id, next(iter(known)).removeprefix(values.BROKERS))
     before = _settings_of(known[key]) if key in known else settings
-    topics, _ = await metastore.list(state.TOPICS)
+    topics, _ = await metastore.list(values.TOPICS)
     for entry in topics:
         _check_topic(TopicState.from_bytes(entry.value), before, settings)
-    value = state.to_json({"defaults": _defaults_of(settings)})
+    value = values.to_json({"defaults": _defaults_of(settings)})
     if key not in known or known[key].value != value:
         await metastore.txn([], [Put(key, value)])
 
@@ -65,10 +64,8 @@ def _defaults_of(settings: NodeSettings) -> dict[str, str]:
 
 def _settings_of(entry: Entry) -> NodeSettings:
     found: dict[str, str] = json.loads(entry.value).get("defaults", {})
-    values: dict[str, Any] = {
+    lines: dict[str, Any] = {
         NODE[name].attribute: NODE[name].parse(text) for name, text in found.items() if name in NODE
     }
     # The limits of requests are no matter of topics, and were checked when they held.
-    return NodeSettings(
-        socket_request_max_bytes=INT_MAX, queued_max_request_bytes=INT_MAX, **values
-    )
+    return NodeSettings(socket_request_max_bytes=INT_MAX, queued_max_request_bytes=INT_MAX, **lines)

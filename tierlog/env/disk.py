@@ -13,6 +13,7 @@ the loop and the sync threads.
 import errno
 import fcntl
 import os
+from contextlib import suppress
 from functools import cache
 from typing import Protocol
 
@@ -40,6 +41,13 @@ class File(Protocol):
 
     def is_cached(self, size: int, position: int) -> bool:
         """Whether sending a view of these bytes would surely not wait for the disk."""
+        ...
+
+    def forget(self, size: int, position: int) -> None:
+        """These bytes will not be read again soon: the page cache may drop them, if they are clean.
+
+        Advice: nothing changes for readers, and nothing is raised where it cannot be given.
+        """
         ...
 
     def pwrite(self, data: Bytes, position: int) -> int:
@@ -166,6 +174,10 @@ class LocalFile:
     def is_cached(self, size: int, position: int) -> bool:
         mapping = self._mapping
         return mapping is not None and mapping.is_cached(size, position)
+
+    def forget(self, size: int, position: int) -> None:
+        with suppress(OSError):
+            os.posix_fadvise(self._fd, position, size, os.POSIX_FADV_DONTNEED)
 
     def pwrite(self, data: Bytes, position: int) -> int:
         return os.pwrite(self._fd, data, position)

@@ -10,6 +10,8 @@ high watermark is the broker's; this room knows what is durable on this disk.
 
 from tierlog.hot.directory import LogDirectory
 from tierlog.hot.log import Appended, Log
+from tierlog.hot.sealed import SealedSegment
+from tierlog.hot.seed import Seed
 from tierlog.hot.settings import LogSettings
 
-__all__ = ["Appended", "Log", "LogDirectory", "LogSettings"]
+__all__ = ["Appended", "Log", "LogDirectory", "LogSettings", "SealedSegment", "Seed"]

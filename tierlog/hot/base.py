@@ -1,8 +1,9 @@
 """What a log consists of, where it ends, and who waits for its ends.
 
 The other modules of a log are layers on this one, each with a reason of its own to change:
-`syncing` (what becomes durable when), `shortening` (what goes), `closing` (how it ends) and `log`
-itself (appending and reading). All fields are here, so that each layer finds them in one place.
+`syncing` (what becomes durable when), `sealed` (what will never change again), `shortening` (what
+goes), `closing` (how it ends) and `log` itself (appending and reading). All fields are here, so
+that each layer finds them in one place.
 """
 
 import asyncio

@@ -21,6 +21,7 @@ from tierlog.hot.errors import AlreadyOpen, DirectoryInUse, DiskFull, LogBroken,
 from tierlog.hot.files import FilePool
 from tierlog.hot.log import FIRST_OFFSET, Log
 from tierlog.hot.opening import Opened, open_partition
+from tierlog.hot.seed import Seed
 from tierlog.hot.settings import LogSettings
 from tierlog.hot.shared import SharedCall
 from tierlog.hot.smallfile import make_directory, remove_directory
@@ -112,10 +113,16 @@ class LogDirectory:
     # Opening
 
     async def open_log(
-        self, name: str, settings: LogSettings, *, start: Offset = FIRST_OFFSET
+        self,
+        name: str,
+        settings: LogSettings,
+        *,
+        start: Offset = FIRST_OFFSET,
+        seed: Seed | None = None,
     ) -> Log:
         """Open the log `name`, or begin one at offset `start`, in a thread. Several at once do.
 
+        One that begins remembers what `seed` says of its past; one that is there ignores both.
         When it returns, the log is durable. Cut off half way by a crash or an error, it can simply
         be opened again.
         """
@@ -127,28 +134,37 @@ class LogDirectory:
         self._refuse_second(path)
         with self._reserved(path):
             try:
-                opened = await self._open_in_thread(path, settings, start)
+                opened = await self._open_in_thread(path, settings, start, seed)
             except TooManyFiles:
                 if not self.pool.close_idle():
                     raise
-                opened = await self._open_in_thread(path, settings, start)
+                opened = await self._open_in_thread(path, settings, start, seed)
             await self._make_name_durable(path)
         return Log(self, name, settings, opened=opened)
 
-    async def _open_in_thread(self, path: str, settings: LogSettings, start: Offset) -> Opened:
+    async def _open_in_thread(
+        self, path: str, settings: LogSettings, start: Offset, seed: Seed | None
+    ) -> Opened:
         now_ms = self.env.clock.now_ms()
         async with self._openings:
             return await _to_its_end(
-                self.env.tasks.in_thread(self._open, path, settings, start, now_ms)
+                self.env.tasks.in_thread(self._open, path, settings, start, now_ms, seed)
             )
 
-    def _open(self, path: str, settings: LogSettings, start: Offset, now_ms: int) -> Opened:
+    def _open(
+        self,
+        path: str,
+        settings: LogSettings,
+        start: Offset,
+        now_ms: int,
+        seed: Seed | None = None,
+    ) -> Opened:
         """Blocks, and may run in several threads at once, for different paths."""
         try:
             if not self.disk.exists(path):
                 self._unsynced.add(path)
                 self.disk.mkdir(path)
-            return open_partition(self.disk, path, settings, start=start, now_ms=now_ms)
+            return open_partition(self.disk, path, settings, start=start, now_ms=now_ms, seed=seed)
         except OSError as fault:
             raise refused(fault) from fault
 
@@ -238,6 +254,28 @@ class LogDirectory:
             await self._rename_to_grave(path)
             await self._make_graves_durable()
         self._sweep_leftovers()
+
+    async def put_aside(self, name: str) -> str | None:
+        """Take a partition that is not open out of the way without losing a byte of it.
+
+        For a copy that disagrees with another one that counts. Returns where it is kept from now
+        on, durably, under a name that nobody opens; None if it is not there.
+        """
+        assert names.is_partition(name), name
+        path = f"{self.path}/{name}"
+        self._refuse_second(path)
+        if self.broken is not None:
+            raise self.broken
+        kept = names.kept_name(path, self.env.rng.randbytes(8))
+        with self._reserved(path):
+            try:
+                await _to_its_end(self.env.tasks.in_thread(self.disk.rename, path, kept))
+            except FileNotFoundError:
+                return None
+            except OSError as fault:
+                raise self._write_fault(fault) from fault
+            await self._make_graves_durable()
+        return kept
 
     async def _rename_to_grave(self, path: str) -> None:
         grave = names.deleted_name(path, self.env.rng.randbytes(8))

@@ -70,6 +70,12 @@ class NewerFormat(LogError):
         )
 
 
+class InvalidSeed(LogError):
+    """What a log should begin with cannot be read. Nothing was begun."""
+
+    kind: ClassVar[Kind] = Kind.CORRUPT
+
+
 class OffsetOutOfRange(LogError):
     """The offset lies outside [log_start, log_end]."""
 

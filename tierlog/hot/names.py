@@ -13,6 +13,7 @@ DAMAGED = "damaged"
 CHECKPOINT = "partition.checkpoint"
 END_MARK = "durable.end"
 DELETED = ".deleted"
+KEPT = ".kept"
 
 
 def segment_name(base_offset: Offset, suffix: str) -> str:
@@ -65,6 +66,11 @@ def is_partition(name: str) -> bool:
 def deleted_name(path: str, token: bytes) -> str:
     """What a partition's directory is called once it is deleted. The token: it may come again."""
     return f"{path}.{token.hex()}{DELETED}"
+
+
+def kept_name(path: str, token: bytes) -> str:
+    """What a partition's directory is called once it is put aside for people to look at."""
+    return f"{path}.{token.hex()}{KEPT}"
 
 
 def is_deleted(name: str) -> bool:

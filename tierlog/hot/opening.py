@@ -11,6 +11,7 @@ from tierlog.env import Disk
 from tierlog.hot.files import FilePool
 from tierlog.hot.recovery import Recovered, Recovery
 from tierlog.hot.salvage import known_damage
+from tierlog.hot.seed import Seed
 from tierlog.hot.settings import LogSettings
 from tierlog.types import Offset
 
@@ -28,9 +29,15 @@ class Opened:
 
 
 def open_partition(
-    disk: Disk, path: str, settings: LogSettings, *, start: Offset, now_ms: int
+    disk: Disk,
+    path: str,
+    settings: LogSettings,
+    *,
+    start: Offset,
+    now_ms: int,
+    seed: Seed | None = None,
 ) -> Opened:
-    """Recover what is in the directory `path`, or begin a log at `start`. Blocks."""
+    """Recover what is in the directory `path`, or begin a log at `start` with `seed`. Blocks."""
     with closing(FilePool(disk, open_max=FILES_MAX)) as pool:
         recovered = Recovery(
             disk=disk,
@@ -39,6 +46,7 @@ def open_partition(
             settings=settings,
             start=start,
             now_ms=now_ms,
+            seed=seed,
         ).run()
         # Those that the first append needs: better now than on the loop.
         recovered.segments[-1].indexes()

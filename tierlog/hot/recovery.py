@@ -33,6 +33,7 @@ from tierlog.hot.replay import drop_snapshots, load_producers
 from tierlog.hot.resync import resync, seen_end
 from tierlog.hot.salvage import put_away, remove_segment, rewrite, set_aside, split_off
 from tierlog.hot.scan import Scanned, Visit, scan
+from tierlog.hot.seed import Seed, clear_unbegun, plant_producers, seeded_epochs
 from tierlog.hot.segment import Segment, SegmentNumbers, empty_numbers
 from tierlog.hot.settings import LogSettings
 from tierlog.hot.snapshot import encode_snapshot
@@ -90,6 +91,8 @@ class Recovery:
     start: Offset
     """Where a new log begins."""
     now_ms: int
+    seed: Seed | None = None
+    """What a new log remembers of its past."""
     boot: str = ""
     is_new: bool = False
     checkpoint: Checkpoint | None = None
@@ -111,7 +114,7 @@ class Recovery:
         self.mark = load_end(self.disk, self.directory)
         self.durable_end = self._durable_end()
         bases = self._tidy()
-        if self.is_new:
+        if self.is_new or self._is_unbegun(bases):
             self._begin()
             return self._recovered()
         self.log_start = self._log_start(bases)
@@ -174,6 +177,18 @@ class Recovery:
         self.is_new = len(leftovers) == len(found)
         offsets = (names.parse_offset(name, names.LOG) for name in found)
         return [offset for offset in offsets if offset is not None]
+
+    def _is_unbegun(self, bases: list[Offset]) -> bool:
+        """Whether a seeded log was cut off before its checkpoint. What it left is removed."""
+        is_unbegun = (
+            self.seed is not None
+            and self.checkpoint is None
+            and (self.durable_end is None or self.durable_end <= self.start)
+            and not any(self._size_of(base) for base in bases)
+        )
+        if is_unbegun:
+            clear_unbegun(self.disk, self.directory, bases)
+        return is_unbegun
 
     def _log_start(self, bases: list[Offset]) -> Offset:
         if self.checkpoint is not None:
@@ -428,6 +443,9 @@ class Recovery:
         """A new log: two syncs, not eight. Its segment is empty, so there is nothing to index, and
         the sync of the directory that ends the checkpoint makes all names durable together."""
         self.log_start = self.start
+        if self.seed is not None:
+            self.epochs = seeded_epochs(self.seed, self.start)
+            self.producers = plant_producers(self.disk, self.directory, self.seed, self.start)
         self._add_segment(self.start)
         store_end(self.disk, self.directory, self.start)
         self.is_clean = True

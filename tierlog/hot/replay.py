@@ -39,13 +39,20 @@ def load_producers(
     for offset in reversed(snapshot_offsets(disk, directory)):
         if offset > end:
             continue
-        path = names.segment_path(directory, offset, names.SNAPSHOT)
-        snapshot = decode_snapshot(smallfile.read_all(disk, path))
+        snapshot = _load_snapshot(disk, names.segment_path(directory, offset, names.SNAPSHOT))
         if snapshot is not None:
             producers, start = snapshot, offset
             break
     _replay(producers, segments, start=start, end=end, contiguous=contiguous, now_ms=now_ms)
     return producers
+
+
+def _load_snapshot(disk: Disk, path: str) -> Producers | None:
+    """None if it is damaged, or was removed just now: a log that is open goes on."""
+    try:
+        return decode_snapshot(smallfile.read_all(disk, path))
+    except FileNotFoundError:
+        return None
 
 
 def _replay(

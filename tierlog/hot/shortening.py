@@ -4,15 +4,15 @@ from dataclasses import replace
 
 from tierlog.hot.cutting import Border, cut_back
 from tierlog.hot.errors import OffsetOutOfRange
+from tierlog.hot.sealed import SealedLog
 from tierlog.hot.segment import Segment
-from tierlog.hot.syncing import SyncedLog
 from tierlog.types import Offset
 
 NO_LIMIT = -1
 """Kafka's word for keeping records for ever, in `retention.ms` and `retention.bytes`."""
 
 
-class ShortenedLog(SyncedLog):
+class ShortenedLog(SealedLog):
     __slots__ = ()
 
     def expired_end(

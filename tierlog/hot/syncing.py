@@ -150,9 +150,13 @@ class SyncedLog(LogState):
             self.durable_end = end
             self._show()
 
+    def _unsynced_bases(self) -> set[Offset]:
+        """Sealed segments whose sync job is not done yet."""
+        works = (*self._jobs, self._pending)
+        return {one.base_offset for work in works for one, _, _ in work.sealed}
+
     def _drop_below_start(self) -> None:
-        unsynced = {one.base_offset for work in self._jobs for one, _, _ in work.sealed}
-        unsynced |= {one.base_offset for one, _, _ in self._pending.sealed}
+        unsynced = self._unsynced_bases()
         for segment in list(self.segments)[:-1]:
             if segment.next_offset > self.log_start or segment.base_offset in unsynced:
                 break

@@ -43,6 +43,9 @@ class SimFile:
         self._check_open()
         return True
 
+    def forget(self, size: int, position: int) -> None:
+        """Nothing to do: the cache of the simulated disk has room for everything."""
+
     def pwrite(self, data: Bytes, position: int) -> int:
         self._check_write()
         # memoryviews may have wide items; the kernel counts bytes.

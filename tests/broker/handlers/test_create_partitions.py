@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.broker.support import Served, serving
-from tierlog.broker import state
+from tierlog.metastore import values
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -141,6 +141,6 @@ async def test_a_topic_deleted_while_it_grows_leaves_nothing_behind() -> None:
         await asyncio.gather(adding, deleting)
         await served.node.catalogue.deleted()
         assert not served.node.topics.by_name
-        for prefix in (state.TOPICS, state.TOPIC_NAMES, state.PARTITIONS, state.DELETED):
+        for prefix in (values.TOPICS, values.TOPIC_NAMES, values.PARTITIONS, values.DELETED):
             assert (await served.metastore.list(prefix))[0] == [], prefix
         assert served.node.directory.names() == []

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from tests.broker.support import Served
-from tierlog.broker import state
-from tierlog.broker.state import TopicState
-from tierlog.metastore import MetaStoreFull, Put
+from tierlog.metastore import MetaStoreFull, Put, values
+from tierlog.metastore.values import TopicState
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -100,7 +99,7 @@ async def test_a_change_by_another_node_meanwhile_is_kept(served: Served) -> Non
     altering = asyncio.ensure_future(result(served, resource(("retention.ms", SET, "5000"))))
     await served.metastore.reached()
     theirs = TopicState(name="t", configs={"segment.ms": "60000"}).to_bytes()
-    done = await served.metastore.inner.txn([], [Put(state.topic_key(topic.id), theirs)])
+    done = await served.metastore.inner.txn([], [Put(values.topic_key(topic.id), theirs)])
     await served.node.catalogue.applied(done.revision)
     served.metastore.release()
     assert (await altering).error_code == 0

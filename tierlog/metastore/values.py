@@ -1,7 +1,7 @@
 """What the cluster remembers of itself: the values in the metastore.
 
 Keys, and the JSON behind them:
-    /cluster                    {"id"}
+    /cluster                    {"id", "incarnation", "incarnation_id"}
     /topics/{id}                {"name", "configs"}
     /topic-names/{name}         the topic's id: two topics cannot take one name
     /partitions/{id}/{index}    {"replicas", "isr", "leader", "leader_epoch"}
@@ -27,6 +27,8 @@ PARTITIONS: Final = "/partitions/"
 DELETED: Final = "/deleted/"
 PRODUCER_IDS: Final = "/producer-ids"
 BROKERS: Final = "/brokers/"
+
+FIRST_INCARNATION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,53 @@ class DeletedState:
         return cls(name=found["name"], partitions=found["partitions"])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    id: str
+    incarnation: int
+    """Which life of the cluster: a restore from the bucket begins the next."""
+    incarnation_id: str
+    """Random for every life but the first, which has the cluster's own id."""
+
+    @classmethod
+    def first(cls, cluster_id: str) -> ClusterState:
+        return cls(id=cluster_id, incarnation=FIRST_INCARNATION, incarnation_id=cluster_id)
+
+    def to_bytes(self) -> bytes:
+        return to_json(
+            {
+                "id": self.id,
+                "incarnation": self.incarnation,
+                "incarnation_id": self.incarnation_id,
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, value: bytes) -> ClusterState:
+        found = json.loads(value)
+        # Written before there was a bucket, it has nothing but the id.
+        return cls(
+            id=found["id"],
+            incarnation=found.get("incarnation", FIRST_INCARNATION),
+            incarnation_id=found.get("incarnation_id", found["id"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdsState:
+    incarnation: int = FIRST_INCARNATION
+    next: int = 0
+    """The first number that no block holds yet."""
+
+    def to_bytes(self) -> bytes:
+        return to_json({"incarnation": self.incarnation, "next": self.next})
+
+    @classmethod
+    def from_bytes(cls, value: bytes) -> ProducerIdsState:
+        found = json.loads(value)
+        return cls(incarnation=found["incarnation"], next=found["next"])
+
+
 def to_json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
@@ -123,9 +172,3 @@ def log_name(topic_id: bytes, index: int) -> str:
 def cluster_id_text(random: bytes) -> str:
     """Sixteen bytes as Kafka writes ids: base64 for addresses, without padding."""
     return base64.urlsafe_b64encode(random).decode().rstrip("=")
-
-
-def cluster_id_of(value: bytes) -> str:
-    found = json.loads(value)["id"]
-    assert isinstance(found, str)
-    return found

@@ -1,0 +1,74 @@
+"""Local copies of HEAD objects: what is cold is known while the store is away.
+
+One file a partition below `<data>/cold/`, the bytes of the object as they stand in the bucket
+(`zcat` reads them). Replaced whole and synced before a publish is reported, so that nothing is ever
+dropped from the disk that only a HEAD unknown to the next start would find.
+
+A copy that cannot be read is none: the bucket has the original, and a copy is only ever behind it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from tierlog.cold.codec import decode_head, encode_head
+from tierlog.cold.refusals import CopyFailed
+from tierlog.errors import TierlogError
+from tierlog.hot import smallfile
+
+if TYPE_CHECKING:
+    from tierlog.cold.head import Head
+    from tierlog.env import Env
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".head"
+
+
+class LocalCopies:
+    """All of one node. `open` before anything else."""
+
+    def __init__(self, env: Env, path: str) -> None:
+        self.path = path
+        self._env = env
+
+    async def open(self) -> None:
+        await self._env.tasks.in_thread(smallfile.make_directory, self._env.disk, self.path)
+
+    async def load(self, topic_id: str, partition: int) -> Head | None:
+        name = _name(topic_id, partition)
+        try:
+            data = await self._env.tasks.in_thread(
+                smallfile.read_all, self._env.disk, f"{self.path}/{name}"
+            )
+        except FileNotFoundError:
+            return None
+        try:
+            head = decode_head(data, key=name)
+        except TierlogError as fault:
+            logger.warning("%s/%s is not used: %s", self.path, name, fault)
+            return None
+        return head if (head.topic_id, head.partition) == (topic_id, partition) else None
+
+    async def save(self, head: Head) -> None:
+        """Durable when it returns. Raises `CopyFailed`."""
+        name = _name(head.topic_id, head.partition)
+        try:
+            await self._env.tasks.in_thread(
+                smallfile.replace, self._env.disk, self.path, name, encode_head(head)
+            )
+        except OSError as fault:
+            raise CopyFailed(f"{self.path}/{name}", fault) from fault
+
+    async def remove(self, topic_id: str, partition: int) -> None:
+        """Of a deleted topic. Not synced: one that comes back means nothing."""
+        path = f"{self.path}/{_name(topic_id, partition)}"
+        try:
+            await self._env.tasks.in_thread(self._env.disk.unlink, path)
+        except FileNotFoundError:
+            return
+
+
+def _name(topic_id: str, partition: int) -> str:
+    return f"{topic_id}-{partition}{SUFFIX}"

@@ -1,0 +1,342 @@
+"""Publishes one partition: claims its HEAD, and replaces it commit by commit.
+
+A leader claims before its first commit: it writes its (leader epoch, process) into HEAD, which ends
+every older leader's commits, since each is conditional on the HEAD that it was made from. Claims
+and commits rest on `Cell`: whatever the store answers, HEAD is read back, and its nonce, its writer
+and the keys of its entries say what happened.
+
+- Pages are written before the HEAD that refers to them; what a failed commit leaves is an orphan.
+- The invariants of a manifest are checked before it is sent.
+- A newer leader, a twin with the same epoch, or another incarnation of the cluster ends this
+  publisher for good: every later call is refused without asking the store.
+- The local copy is on disk before a commit is reported.
+- HEAD never goes back: a store that shows none, or an older one than was seen, is not believed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from tierlog.cold.cell import Cell, Seen, write_once
+from tierlog.cold.chain import genesis
+from tierlog.cold.codec import decode_head, encode_head
+from tierlog.cold.errors import InvariantBroken
+from tierlog.cold.head import Head
+from tierlog.cold.refusals import (
+    Fenced,
+    FencedByNewer,
+    FencedByTwin,
+    ForeignIncarnation,
+    ForeignObject,
+    HeadForked,
+    HeadLost,
+    SwapLost,
+)
+from tierlog.hot.log import FIRST_OFFSET
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from tierlog.cold.head import Incarnation, Writer
+    from tierlog.cold.layout import PartitionKeys
+    from tierlog.cold.localcopy import LocalCopies
+    from tierlog.cold.page import NewPage
+    from tierlog.env import Env
+    from tierlog.objectstore.port import ObjectStore
+    from tierlog.types import Offset
+
+ROUNDS_MAX = 10
+"""Rebases of one change. One or two happen after a write that landed late; ten in a row do not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What HEAD says of the partition beside its content."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    partition_count: int
+    start: Offset = FIRST_OFFSET
+    """Where a HEAD that does not exist yet begins: the log's start when it was first tiered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A HEAD to be: the publisher fills in version, nonce, writer, incarnation and time."""
+
+    head: Head
+    pages: tuple[NewPage, ...] = ()
+
+
+Change: TypeAlias = Callable[[Head], Awaitable[Draft | None]]
+"""What a commit makes of a HEAD; None: it is so already. May be called again, on a later HEAD."""
+
+
+class Publisher:
+    def __init__(
+        self,
+        store: ObjectStore,
+        keys: PartitionKeys,
+        env: Env,
+        *,
+        place: Place,
+        writer: Writer,
+        incarnation: Incarnation,
+        copies: LocalCopies | None = None,
+        ancestors: Collection[Incarnation] = (),
+    ) -> None:
+        """`ancestors`: earlier lives of the cluster, whose HEADs a restore may claim."""
+        self.writer = writer
+        self.incarnation = incarnation
+        self.place = place
+        self.keys = keys
+        self.head: Head | None = None
+        """The last one known: published, read or found in the local copy."""
+        self.fence: Fenced | ForeignIncarnation | None = None
+        """Why this publisher has ended."""
+        self.is_claimed = False
+        self._store = store
+        self._env = env
+        self._copies = copies
+        self._ancestors = frozenset(ancestors)
+        self._cell = Cell(
+            store, keys.head, env, encode=encode_head, decode=partial(decode_head, key=keys.head)
+        )
+        self._seen: Seen[Head] | None = None
+        """What the next swap is conditional on; may be stale, which the swap finds out."""
+        self._saved_version = -1
+        self._turn = asyncio.Lock()
+
+    # What others call
+
+    async def load(self) -> Head | None:
+        """The local copy, for a start without the store."""
+        if self._copies is not None and self.head is None:
+            self.head = await self._copies.load(self.place.topic_id, self.place.partition)
+            self._saved_version = -1 if self.head is None else self.head.version
+        return self.head
+
+    async def refresh(self) -> Head | None:
+        """Read HEAD back from the store, whoever wrote it; None if nobody did yet.
+
+        A newer writer is noted in `fence` and not raised: what it published is just as cold.
+        """
+        async with self._turn:
+            await self.load()
+            seen = await self._cell.read()
+            try:
+                self._judge(seen)
+            except Fenced:
+                assert seen is not None, "nobody fences from nowhere"
+                self._judge_history(seen.value)
+            if seen is not None:
+                await self._adopt(seen)
+            return self.head
+
+    async def claim(self) -> Head:
+        """Make this process the only one that may publish. Once is enough; commits do it, too."""
+        async with self._turn:
+            return await self._claim()
+
+    async def commit(self, change: Change) -> Head:
+        """Publish. Returns the HEAD that holds the change, durable in the store and copied here.
+
+        After `SwapUncertain` or `StoreUnavailable` the change may be published all the same: repeat
+        it, and let it answer None where it finds itself done.
+        """
+        async with self._turn:
+            await self._claim()
+            nonce = self._new_nonce()
+            for _ in range(ROUNDS_MAX):
+                head = await self._commit_once(change, nonce)
+                if head is not None:
+                    return head
+            raise SwapLost(self.keys.head)
+
+    async def repair(self) -> Head:
+        """Put the HEAD that this node knows back, where the store lost it (`HeadLost`).
+
+        Only for a topic that is not deleted, and only forward: what the store has now is replaced
+        under its own condition, and the version goes on from the highest that was seen.
+        """
+        async with self._turn:
+            self._refuse_if_fenced()
+            await self.load()
+            seen = await self._cell.read()
+            try:
+                self._judge(seen)
+            except HeadLost:
+                assert self.head is not None, "only what was known can be lost"
+                await self._swap(seen, self._stamp(self.head, self.head, self._new_nonce()))
+                self.is_claimed = True
+            return await self._claim()
+
+    # Claims
+
+    async def _claim(self) -> Head:
+        self._refuse_if_fenced()
+        await self.load()
+        nonce = self._new_nonce()
+        for _ in range(0 if self.is_claimed else ROUNDS_MAX):
+            seen = await self._read_judged()
+            try:
+                await self._claim_from(seen, nonce)
+            except SwapLost:
+                continue
+            self.is_claimed = True
+            break
+        if not self.is_claimed:
+            raise SwapLost(self.keys.head)
+        assert self.head is not None, "claimed"
+        return self.head
+
+    async def _claim_from(self, seen: Seen[Head] | None, nonce: str) -> None:
+        if seen is not None and seen.value.writer == self.writer:
+            # An earlier try of this very process landed, whatever it was told.
+            await self._adopt(seen)
+        else:
+            head = self._first() if seen is None else seen.value
+            await self._swap(seen, self._stamp(head, head, nonce))
+
+    def _first(self) -> Head:
+        place = self.place
+        return Head(
+            version=0,
+            nonce="",
+            incarnation=self.incarnation,
+            writer=self.writer,
+            topic=place.topic,
+            topic_id=place.topic_id,
+            partition=place.partition,
+            partition_count=place.partition_count,
+            log_start=place.start,
+            next_offset=place.start,
+            chain_anchor=genesis(place.topic_id, place.partition),
+        )
+
+    # Commits
+
+    async def _commit_once(self, change: Change, nonce: str) -> Head | None:
+        """None: somebody else's write came first, and this one is not in."""
+        seen = self._seen or await self._read_judged()
+        if seen is None:
+            raise self._lost(None)
+        draft = await change(seen.value)
+        if draft is None:
+            await self._adopt(seen)
+            return seen.value
+        value = self._stamp(draft.head, seen.value, nonce)
+        _check_not_back(value, seen.value)
+        # Pages first: whoever sees the HEAD must find what it refers to.
+        for page in draft.pages:
+            key = self.keys.full(page.key)
+            await write_once(self._store, key, page.data, self._env.rng)
+        try:
+            await self._swap(seen, value)
+        except SwapLost:
+            return None
+        return value
+
+    async def _swap(self, seen: Seen[Head] | None, value: Head) -> None:
+        # Unknown until the answer is in, also if this task is cancelled meanwhile.
+        self._seen = None
+        await self._adopt(await self._cell.swap(seen, value))
+
+    async def _adopt(self, seen: Seen[Head]) -> None:
+        self._seen = seen
+        self.head = seen.value
+        if self._copies is not None and self._saved_version != seen.value.version:
+            await self._copies.save(seen.value)
+            self._saved_version = seen.value.version
+
+    def _stamp(self, head: Head, before: Head, nonce: str) -> Head:
+        return replace(
+            head,
+            version=before.version + 1,
+            nonce=nonce,
+            writer=self.writer,
+            incarnation=self.incarnation,
+            topic=self.place.topic,
+            partition_count=self.place.partition_count,
+            published_ms=self._env.clock.now_ms(),
+        )
+
+    def _new_nonce(self) -> str:
+        return self._env.rng.randbytes(16).hex()
+
+    # Who may, and what is believed
+
+    def _refuse_if_fenced(self) -> None:
+        if self.fence is not None:
+            raise self.fence
+
+    async def _read_judged(self) -> Seen[Head] | None:
+        seen = await self._cell.read()
+        self._judge(seen)
+        return seen
+
+    def _judge(self, seen: Seen[Head] | None) -> None:
+        """Raises unless the HEAD is ours to replace and follows from the one that is known.
+
+        Who wrote it comes first: a successor's HEAD is never repaired away.
+        """
+        if seen is None:
+            if self.head is not None:
+                raise self._lost(None)
+            return
+        self._judge_place(seen.value)
+        try:
+            self._judge_incarnation(seen.value)
+            self._judge_writer(seen.value)
+        except (Fenced, ForeignIncarnation) as fence:
+            self.fence = fence
+            self.is_claimed = False
+            raise
+        self._judge_history(seen.value)
+
+    def _judge_place(self, found: Head) -> None:
+        place = self.place
+        if (found.topic_id, found.partition) != (place.topic_id, place.partition):
+            raise ForeignObject(self.keys.head, says=f"{found.topic_id}/{found.partition}")
+
+    def _judge_incarnation(self, found: Head) -> None:
+        if found.incarnation != self.incarnation and found.incarnation not in self._ancestors:
+            raise ForeignIncarnation(self.keys.head, mine=self.incarnation, found=found.incarnation)
+
+    def _judge_writer(self, found: Head) -> None:
+        mine, other = self.writer, found.writer
+        if other.leader_epoch > mine.leader_epoch:
+            raise FencedByNewer(self.keys.head, mine=mine, found=other)
+        if other.leader_epoch == mine.leader_epoch and other.process != mine.process:
+            raise FencedByTwin(self.keys.head, mine=mine, found=other)
+
+    def _judge_history(self, found: Head) -> None:
+        known = self.head
+        if known is None:
+            return
+        if found.version < known.version:
+            raise self._lost(found.version)
+        if found.version == known.version and found.nonce != known.nonce:
+            raise HeadForked(self.keys.head, what=f"two of version {found.version}")
+        if self.is_claimed and found.writer != self.writer:
+            raise HeadForked(self.keys.head, what=f"written by {found.writer}")
+        if found.next_offset < known.next_offset or found.log_start < known.log_start:
+            raise HeadForked(
+                self.keys.head,
+                what=f"[{known.log_start}, {known.next_offset}) was published, "
+                f"it says [{found.log_start}, {found.next_offset})",
+            )
+
+    def _lost(self, found_version: int | None) -> HeadLost:
+        known = -1 if self.head is None else self.head.version
+        return HeadLost(self.keys.head, known_version=known, found_version=found_version)
+
+
+def _check_not_back(head: Head, before: Head) -> None:
+    if head.next_offset < before.next_offset or head.log_start < before.log_start:
+        raise InvariantBroken("forward", "what was published or trimmed cannot be taken back")

@@ -1,0 +1,167 @@
+"""Why something was not published, by what the caller should do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from tierlog.cold.errors import ColdError
+from tierlog.errors import Kind
+
+if TYPE_CHECKING:
+    from tierlog.cold.head import Incarnation, Writer
+
+
+class SwapLost(ColdError):
+    """Somebody else replaced the object first. Nothing of this change is in it: read and judge."""
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} was replaced by somebody else")
+        self.key = key
+
+
+class SwapUncertain(ColdError):
+    """The store did not say whether the change happened. It may happen yet: read first."""
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+    def __init__(self, key: str, *, said: str) -> None:
+        super().__init__(
+            f"{key}: the store does not say whether it was replaced ({said}); "
+            "the next try reads it first"
+        )
+        self.key = key
+        self.said = said
+
+
+class Fenced(ColdError):
+    """A newer leader publishes this partition. This process never will again: stop."""
+
+    kind: ClassVar[Kind] = Kind.FENCED
+
+    def __init__(self, key: str, *, mine: Writer, found: Writer, why: str) -> None:
+        super().__init__(f"{key}: {why}; this process stops publishing the partition")
+        self.key = key
+        self.mine = mine
+        self.found = found
+
+
+class FencedByNewer(Fenced):
+    """A later leader epoch has claimed the partition."""
+
+    def __init__(self, key: str, *, mine: Writer, found: Writer) -> None:
+        super().__init__(
+            key,
+            mine=mine,
+            found=found,
+            why=f"leader epoch {found.leader_epoch} claimed it, this one is {mine.leader_epoch}",
+        )
+
+
+class FencedByTwin(Fenced):
+    """Another process has the same leader epoch: two nodes run on copies of one disk."""
+
+    def __init__(self, key: str, *, mine: Writer, found: Writer) -> None:
+        super().__init__(
+            key,
+            mine=mine,
+            found=found,
+            why=f"process {found.process} has leader epoch {found.leader_epoch} too: two nodes run "
+            "on copies of one data directory. Stop one of them and never start it on that copy",
+        )
+
+
+class ForeignIncarnation(ColdError):
+    """The bucket belongs to another life of the cluster, such as one restored from it.
+
+    Whoever meets this stops taking records and serves reads only.
+    """
+
+    kind: ClassVar[Kind] = Kind.FENCED
+
+    def __init__(self, key: str, *, mine: Incarnation, found: Incarnation) -> None:
+        super().__init__(
+            f"{key} belongs to incarnation {found.number} ({found.id}) of the cluster, this node "
+            f"to {mine.number} ({mine.id}): the cluster was restored elsewhere from this bucket, "
+            "or another one writes below the same prefix. This node serves reads only; keep its "
+            "data directory until nobody misses what was not uploaded"
+        )
+        self.key = key
+        self.mine = mine
+        self.found = found
+
+
+class ForeignObject(ColdError):
+    """The object is well formed and says that it belongs to another place."""
+
+    kind: ClassVar[Kind] = Kind.CORRUPT
+
+    def __init__(self, key: str, *, says: str) -> None:
+        super().__init__(f"{key} says that it belongs to {says}: objects were moved or overwritten")
+        self.key = key
+
+
+class HeadLost(ColdError):
+    """The store shows no HEAD, or an older one than it has shown before. `repair` puts it back."""
+
+    kind: ClassVar[Kind] = Kind.CORRUPT
+
+    def __init__(self, key: str, *, known_version: int, found_version: int | None) -> None:
+        found = "is gone" if found_version is None else f"is back at version {found_version}"
+        super().__init__(
+            f"{key} {found}, this node has seen version {known_version}: the store lost a write, "
+            "or somebody restored or removed objects. Nothing is published until it is repaired"
+        )
+        self.key = key
+        self.known_version = known_version
+        self.found_version = found_version
+
+
+class HeadForked(ColdError):
+    """The store's HEAD is not a successor of the one that was there: nobody can merge them."""
+
+    kind: ClassVar[Kind] = Kind.CORRUPT
+
+    def __init__(self, key: str, *, what: str) -> None:
+        super().__init__(
+            f"{key} does not follow from the HEAD that this node has seen: {what}. The store took "
+            "two writes where it should have taken one. Nothing is published: keep the data "
+            "directory and the bucket as they are, and compare both"
+        )
+        self.key = key
+
+
+class NotNext(ColdError):
+    """A segment does not begin where HEAD ends: go on at `next_offset`."""
+
+    def __init__(self, key: str, *, base: int, next_offset: int) -> None:
+        super().__init__(f"{key}: a segment from {base} on cannot follow offset {next_offset}")
+        self.key = key
+        self.base = base
+        self.next_offset = next_offset
+
+
+class CopyFailed(ColdError):
+    """HEAD is published, its local copy could not be written. Free some space; a retry saves it."""
+
+    kind: ClassVar[Kind] = Kind.UNAVAILABLE
+
+    def __init__(self, path: str, fault: OSError) -> None:
+        super().__init__(f"{path}: the local copy of a HEAD was not written: {fault}")
+        self.path = path
+
+
+class TopicDeleted(ColdError):
+    """The topic stands as deleted in the bucket: nothing of it is published any more."""
+
+    def __init__(self, topic_id: str) -> None:
+        super().__init__(f"topic {topic_id} is deleted")
+        self.topic_id = topic_id
+
+
+class ClusterUnknown(ColdError):
+    """The bucket does not say what a cluster needs to know of itself."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
