@@ -1,0 +1,313 @@
+"""HEAD and pages as bytes, and back. `docs/format/manifest.md` has every field.
+
+Gzipped canonical JSON. Decoding believes nothing: sizes, counts and decompression are bounded, each
+field is checked (`fields.py`), a newer format is refused. `open_page` also compares the bytes with
+the reference that led to them; who reads HEAD has nothing to compare it with but its invariants.
+"""
+
+from hashlib import sha256
+from itertools import pairwise
+from typing import NamedTuple
+
+from tierlog.cold import canonical
+from tierlog.cold.entry_codec import entry_value, read_entry, read_epochs
+from tierlog.cold.errors import ColdCorrupt, InvariantBroken, NewerFormat
+from tierlog.cold.fields import Fields
+from tierlog.cold.head import (
+    FORMAT,
+    INDEX_REFS_MAX,
+    LEAF_ENTRIES_MAX,
+    Garbage,
+    Head,
+    Hold,
+    Incarnation,
+    PageRef,
+    Skip,
+    Writer,
+)
+from tierlog.cold.layout import KEY_CHARACTERS_MAX
+from tierlog.cold.page import IndexPage, LeafPage, Page
+from tierlog.types import Bytes, LeaderEpoch, Offset, TimestampMs
+
+STORED_BYTES_MAX = 4 << 20
+PLAIN_BYTES_MAX = 4 << 20
+"""A full leaf page has 280 kB. Parsed JSON may take twenty times its bytes in memory."""
+
+LISTED_MAX = 1024
+"""Entries, references, holds, skips in HEAD: more than any writer leaves there."""
+GARBAGE_MAX = 4096
+PARTITIONS_MAX = 2**31 - 1
+
+# HEAD
+
+
+def encode_head(head: Head) -> bytes:
+    return _packed(head_value(head))
+
+
+def decode_head(data: Bytes, *, key: str) -> Head:
+    fields = _opened(data, key=key, kinds=("head",))
+    incarnation, writer = fields.inner("incarnation"), fields.inner("writer")
+    head = Head(
+        version=fields.integer("version"),
+        nonce=fields.text("nonce"),
+        incarnation=Incarnation(incarnation.integer("number"), incarnation.text("id")),
+        writer=Writer(LeaderEpoch(writer.integer("leader_epoch")), writer.text("process")),
+        topic=fields.text("topic"),
+        topic_id=fields.text("topic_id"),
+        partition=fields.integer("partition", 0, PARTITIONS_MAX),
+        partition_count=fields.integer("partition_count", 0, PARTITIONS_MAX),
+        log_start=Offset(fields.integer("log_start")),
+        next_offset=Offset(fields.integer("next_offset")),
+        leader_epochs=read_epochs(fields),
+        policy_version=fields.integer("policy_version"),
+        holds=tuple(_read_hold(one) for one in fields.inners("holds", LISTED_MAX)),
+        records=fields.integer("records"),
+        bytes=fields.integer("bytes"),
+        entries=tuple(read_entry(one) for one in fields.inners("entries", LISTED_MAX)),
+        leaves=tuple(read_ref(one) for one in fields.inners("leaves", LISTED_MAX)),
+        indexes=tuple(read_ref(one) for one in fields.inners("indexes", LISTED_MAX)),
+        garbage=tuple(_read_garbage(one) for one in fields.inners("garbage", GARBAGE_MAX)),
+        skips=tuple(_read_skip(one) for one in fields.inners("skips", LISTED_MAX)),
+        chain_anchor=fields.digest("chain_anchor"),
+        published_ms=fields.integer("published_ms", -1),
+    )
+    for one in (fields, incarnation, writer):
+        one.close()
+    return head
+
+
+def head_value(head: Head) -> dict[str, object]:
+    return {
+        "bytes": head.bytes,
+        "chain_anchor": head.chain_anchor,
+        "entries": [entry_value(entry) for entry in head.entries],
+        "format": FORMAT,
+        "garbage": [one._asdict() for one in head.garbage],
+        "holds": [one._asdict() for one in head.holds],
+        "incarnation": head.incarnation._asdict(),
+        "indexes": [ref_value(ref) for ref in head.indexes],
+        "kind": "head",
+        "leader_epochs": [list(start) for start in head.leader_epochs],
+        "leaves": [ref_value(ref) for ref in head.leaves],
+        "log_start": head.log_start,
+        "next_offset": head.next_offset,
+        "nonce": head.nonce,
+        "partition": head.partition,
+        "partition_count": head.partition_count,
+        "policy_version": head.policy_version,
+        "published_ms": head.published_ms,
+        "records": head.records,
+        "skips": [one._asdict() for one in head.skips],
+        "topic": head.topic,
+        "topic_id": head.topic_id,
+        "version": head.version,
+        "writer": head.writer._asdict(),
+    }
+
+
+def _read_hold(fields: Fields) -> Hold:
+    hold = Hold(
+        fields.text("id"),
+        Offset(fields.integer("start")),
+        Offset(fields.integer("end")),
+        fields.text("reason"),
+    )
+    fields.close()
+    return hold
+
+
+def _read_garbage(fields: Fields) -> Garbage:
+    garbage = Garbage(
+        fields.text("key", KEY_CHARACTERS_MAX),
+        fields.maybe_text("version_id"),
+        fields.integer("not_before_ms", -1),
+    )
+    fields.close()
+    return garbage
+
+
+def _read_skip(fields: Fields) -> Skip:
+    start = fields.integer("start")
+    end = fields.integer("end", start + 1)
+    skip = Skip(Offset(start), Offset(end), fields.integer("time_ms", -1))
+    fields.close()
+    return skip
+
+
+# References
+
+
+def ref_value(ref: PageRef) -> dict[str, object]:
+    return {
+        "base": ref.base,
+        "bytes": ref.bytes,
+        "chain_after": ref.chain_after,
+        "chain_before": ref.chain_before,
+        "key": ref.key,
+        "max_append_ms": ref.max_append_ms,
+        "max_timestamp": ref.max_timestamp,
+        "min_timestamp": ref.min_timestamp,
+        "next_offset": ref.next_offset,
+        "records": ref.records,
+        "segments": ref.segments,
+        "sha256": ref.sha256,
+        "size": ref.size,
+    }
+
+
+def read_ref(fields: Fields) -> PageRef:
+    base = fields.integer("base")
+    ref = PageRef(
+        key=fields.text("key", KEY_CHARACTERS_MAX),
+        sha256=fields.digest("sha256"),
+        size=fields.integer("size", 1, STORED_BYTES_MAX),
+        base=Offset(base),
+        next_offset=Offset(fields.integer("next_offset", base + 1)),
+        segments=fields.integer("segments", 1),
+        records=fields.integer("records"),
+        bytes=fields.integer("bytes"),
+        min_timestamp=TimestampMs(fields.integer("min_timestamp", -1)),
+        max_timestamp=TimestampMs(fields.integer("max_timestamp", -1)),
+        max_append_ms=fields.integer("max_append_ms", -1),
+        chain_before=fields.digest("chain_before"),
+        chain_after=fields.digest("chain_after"),
+    )
+    fields.close()
+    return ref
+
+
+# Pages
+
+
+def encode_page(page: Page) -> bytes:
+    return _packed(_page_value(page))
+
+
+def _page_value(page: Page) -> dict[str, object]:
+    about = {
+        "chain_after": page.chain_after,
+        "chain_before": page.chain_before,
+        "format": FORMAT,
+        "partition": page.partition,
+        "topic_id": page.topic_id,
+    }
+    if isinstance(page, LeafPage):
+        return about | {"kind": "leaf", "entries": [entry_value(one) for one in page.entries]}
+    return about | {"kind": "index", "leaves": [ref_value(one) for one in page.leaves]}
+
+
+def decode_page(data: Bytes, *, key: str) -> Page:
+    fields = _opened(data, key=key, kinds=("leaf", "index"))
+    page = _read_leaf(fields) if fields.place == "leaf" else _read_index(fields)
+    ends = fields.digest("chain_before"), fields.digest("chain_after")
+    if ends != (page.chain_before, page.chain_after):
+        fields.refuse("chain_before", "and chain_after are not those of its content")
+    fields.close()
+    return page
+
+
+def _read_leaf(fields: Fields) -> LeafPage:
+    entries = tuple(read_entry(one) for one in fields.inners("entries", LEAF_ENTRIES_MAX))
+    _check_order(fields, [(one.base, one.next_offset) for one in entries])
+    return LeafPage(
+        topic_id=fields.text("topic_id"),
+        partition=fields.integer("partition", 0, PARTITIONS_MAX),
+        chain_before=fields.peek_digest("chain_before"),
+        entries=entries,
+    )
+
+
+def _read_index(fields: Fields) -> IndexPage:
+    leaves = tuple(read_ref(one) for one in fields.inners("leaves", INDEX_REFS_MAX))
+    _check_order(fields, [(one.base, one.next_offset) for one in leaves])
+    return IndexPage(
+        topic_id=fields.text("topic_id"),
+        partition=fields.integer("partition", 0, PARTITIONS_MAX),
+        leaves=leaves,
+    )
+
+
+def _check_order(fields: Fields, ranges: list[tuple[Offset, Offset]]) -> None:
+    if not ranges:
+        fields.refuse("the page", "is empty")
+    for (_, end), (start, _) in pairwise(ranges):
+        if start < end:
+            fields.refuse("the page", f"overlaps itself at offset {start}")
+
+
+def open_page(ref: PageRef, data: Bytes) -> Page:
+    """The page that `ref` refers to; `ColdCorrupt` if these are not its bytes."""
+    _check_bytes(ref, data)
+    page = decode_page(data, key=ref.key)
+    if described(page) != described(ref):
+        raise ColdCorrupt(ref.key, "its content is not what its reference says")
+    return page
+
+
+class Described(NamedTuple):
+    """What a page holds, told from the page or from its reference."""
+
+    base: Offset
+    next_offset: Offset
+    segments: int
+    records: int
+    bytes: int
+    min_timestamp: TimestampMs
+    max_timestamp: TimestampMs
+    max_append_ms: int
+    chain_before: str
+    chain_after: str
+
+
+def described(what: Page | PageRef) -> Described:
+    if isinstance(what, PageRef):
+        return Described(*(getattr(what, name) for name in Described._fields))
+    rows = what.entries if isinstance(what, LeafPage) else what.leaves
+    return Described(
+        base=rows[0].base,
+        next_offset=rows[-1].next_offset,
+        segments=sum(one.segments if isinstance(one, PageRef) else 1 for one in rows),
+        records=sum(one.records for one in rows),
+        bytes=sum(one.bytes if isinstance(one, PageRef) else one.size for one in rows),
+        min_timestamp=min(one.min_timestamp for one in rows),
+        max_timestamp=max(one.max_timestamp for one in rows),
+        max_append_ms=max(one.max_append_ms for one in rows),
+        chain_before=what.chain_before,
+        chain_after=what.chain_after,
+    )
+
+
+def refer(page: Page, *, key: str, data: bytes) -> PageRef:
+    """The reference to a page that is stored as `data` at `key`."""
+    about = described(page)._asdict()
+    return PageRef(key=key, sha256=sha256(data).hexdigest(), size=len(data), **about)
+
+
+def _check_bytes(ref: PageRef, data: Bytes) -> None:
+    if len(data) != ref.size:
+        raise ColdCorrupt(ref.key, f"it has {len(data)} bytes, {ref.size} were published")
+    if sha256(data).hexdigest() != ref.sha256:
+        raise ColdCorrupt(ref.key, "its SHA-256 is not the published one")
+
+
+def _packed(value: dict[str, object]) -> bytes:
+    plain = canonical.to_bytes(value)
+    if len(plain) > PLAIN_BYTES_MAX:
+        raise InvariantBroken("bounds", f"{len(plain)} bytes, readers take {PLAIN_BYTES_MAX}")
+    return canonical.compress(plain)
+
+
+def _opened(data: Bytes, *, key: str, kinds: tuple[str, ...]) -> Fields:
+    """The fields of an object, its format and kind checked and taken."""
+    if len(data) > STORED_BYTES_MAX:
+        raise ColdCorrupt(key, f"it has {len(data)} bytes, at most {STORED_BYTES_MAX} are read")
+    plain = canonical.decompress(data, key=key, size_max=PLAIN_BYTES_MAX)
+    fields = Fields(canonical.from_bytes(plain, key=key), key=key, place=kinds[0])
+    found = fields.integer("format", 1)
+    if found > FORMAT:
+        raise NewerFormat(key, found=found, known=FORMAT)
+    fields.place = fields.text("kind")
+    if fields.place not in kinds:
+        fields.refuse("kind", f"is not {' or '.join(kinds)}")
+    return fields

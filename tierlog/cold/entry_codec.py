@@ -1,0 +1,131 @@
+"""An entry as a JSON value, and back.
+
+Numbers that follow from others are not written twice: sections lie side by side behind the batches
+in the order listed, so only their sizes stand here; samples are relative to the base.
+"""
+
+from itertools import pairwise
+
+from tierlog.cold.entry import Entry, Sample
+from tierlog.cold.fields import Fields
+from tierlog.cold.layout import KEY_CHARACTERS_MAX
+from tierlog.hot.epochs import EpochStart
+from tierlog.types import LeaderEpoch, Offset, Position, TimestampMs
+
+SAMPLES_MAX = 16
+SECTIONS_MAX = 16
+CODECS_MAX = 8
+EPOCHS_MAX = 4096
+"""Leader epochs that are listed, in an entry or for a partition: each start of a node is one."""
+U32_MAX = 2**32 - 1
+
+
+def entry_value(entry: Entry) -> dict[str, object]:
+    """Every field, none left out: a hash is taken over it."""
+    return {
+        "base": entry.base,
+        "batches": entry.batches,
+        "chain": entry.chain,
+        "codecs": list(entry.codecs),
+        "crc32c": entry.crc32c,
+        "data_bytes": entry.data_bytes,
+        "dek_id": entry.dek_id,
+        "has_aborted": entry.has_aborted,
+        "index_crc32c": entry.index_crc32c,
+        "key": entry.key,
+        "last": entry.last,
+        "leader_epochs": [list(start) for start in entry.leader_epochs],
+        "max_append_ms": entry.max_append_ms,
+        "max_timestamp": entry.max_timestamp,
+        "max_timestamp_offset": entry.max_timestamp_offset,
+        "merkle_root": entry.merkle_root,
+        "min_timestamp": entry.min_timestamp,
+        "records": entry.records,
+        "retain_until_ms": entry.retain_until_ms,
+        "samples": [[one.offset - entry.base, one.position] for one in entry.samples],
+        "sections": [[name, size] for name, (_, size) in entry.sections.items()],
+        "sha256": entry.sha256,
+        "size": entry.size,
+        "storage_class": entry.storage_class,
+        "version_id": entry.version_id,
+    }
+
+
+def read_entry(fields: Fields) -> Entry:
+    base = fields.integer("base")
+    data_bytes = fields.integer("data_bytes", 1)
+    entry = Entry(
+        key=fields.text("key", KEY_CHARACTERS_MAX),
+        version_id=fields.maybe_text("version_id"),
+        size=fields.integer("size", 1),
+        sha256=fields.digest("sha256"),
+        crc32c=fields.integer("crc32c", 0, U32_MAX),
+        base=Offset(base),
+        last=Offset(fields.integer("last", base)),
+        records=fields.integer("records"),
+        batches=fields.integer("batches"),
+        data_bytes=data_bytes,
+        min_timestamp=TimestampMs(fields.integer("min_timestamp", -1)),
+        max_timestamp=TimestampMs(fields.integer("max_timestamp", -1)),
+        max_timestamp_offset=Offset(fields.integer("max_timestamp_offset", base)),
+        max_append_ms=fields.integer("max_append_ms", -1),
+        sections=_read_sections(fields, data_bytes),
+        index_crc32c=fields.integer("index_crc32c", 0, U32_MAX),
+        samples=tuple(
+            Sample(Offset(base + offset), Position(position))
+            for offset, position in fields.pairs("samples", SAMPLES_MAX)
+        ),
+        leader_epochs=read_epochs(fields),
+        merkle_root=fields.digest("merkle_root"),
+        chain=fields.digest("chain"),
+        storage_class=fields.text("storage_class"),
+        codecs=tuple(fields.texts("codecs", CODECS_MAX)),
+        has_aborted=fields.flag("has_aborted"),
+        retain_until_ms=fields.integer("retain_until_ms", -1),
+        dek_id=fields.maybe_text("dek_id"),
+    )
+    fields.close()
+    _check(entry, fields)
+    return entry
+
+
+def _read_sections(fields: Fields, position: int) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for item in fields.items("sections", SECTIONS_MAX):
+        if not isinstance(item, list) or len(item) != 2:
+            fields.refuse("sections", "is not a list of names and sizes")
+        name, size = item
+        if not isinstance(name, str) or type(size) is not int or size < 0 or name in found:
+            fields.refuse("sections", "is not a list of different names and sizes")
+        found[name] = (position, size)
+        position += size
+    return found
+
+
+def read_epochs(fields: Fields) -> tuple[EpochStart, ...]:
+    found = tuple(
+        EpochStart(LeaderEpoch(epoch), Offset(start))
+        for epoch, start in fields.pairs("leader_epochs", EPOCHS_MAX)
+    )
+    for one, two in pairwise(found):
+        if one.leader_epoch >= two.leader_epoch or one.start >= two.start:
+            fields.refuse("leader_epochs", "do not rise")
+    return found
+
+
+def _check(entry: Entry, fields: Fields) -> None:
+    """What a reader relies on before it computes with the numbers."""
+    end = entry.data_bytes
+    if entry.sections:
+        position, size = list(entry.sections.values())[-1]
+        end = position + size
+    if end >= entry.size:
+        fields.refuse("sections", "end behind the object")
+    if not entry.samples or entry.samples[0] != (entry.base, 0):
+        fields.refuse("samples", "do not begin with the base at position 0")
+    last = entry.samples[-1]
+    if last.offset > entry.last or last.position >= entry.data_bytes:
+        fields.refuse("samples", "lie behind the data")
+    for one, two in pairwise(entry.samples):
+        if one.offset >= two.offset or one.position >= two.position:
+            fields.refuse("samples", "do not rise")
