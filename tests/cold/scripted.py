@@ -39,7 +39,24 @@ class ScriptedStore(MemoryStore):
         self.before_write: Callable[[], Awaitable[None]] | None = None
         """Called once, when the next conditional write leaves: somebody else is faster."""
         self.writes: list[str] = []
+        self.calls = 0
+        """So many requests were made."""
+        self._death: tuple[int, Exception, bool] | None = None
         self._late: list[Callable[[], Awaitable[Written]]] = []
+
+    def die(self, number: int, error: Exception, *, after: bool) -> None:
+        """Whoever makes this request does not live to hear the answer; once."""
+        self._death = number, error, after
+
+    def _begin(self) -> Exception | None:
+        """Raises if the caller dies before the request leaves; returns what it dies of later."""
+        number, self.calls = self.calls, self.calls + 1
+        if self._death is None or self._death[0] != number:
+            return None
+        (_, error, after), self._death = self._death, None
+        if not after:
+            raise error
+        return error
 
     async def get(
         self,
@@ -49,6 +66,9 @@ class ScriptedStore(MemoryStore):
         etag: str | None = None,
         version_id: str | None = None,
     ) -> Got:
+        death = self._begin()
+        if death is not None:
+            raise death
         if self.reads_failing:
             self.reads_failing -= 1
             raise StoreUnavailable("503")
@@ -69,6 +89,7 @@ class ScriptedStore(MemoryStore):
         if faster is not None:
             await faster()
         self.writes.append(key)
+        death = self._begin()
         await asyncio.sleep(0)
         fate = self.fates.popleft() if self.fates and key.endswith(self.only) else Fate.FINE
         if fate is Fate.LATE:
@@ -76,6 +97,8 @@ class ScriptedStore(MemoryStore):
         if fate in (Fate.LATE, Fate.REQUEST_LOST):
             return AMBIGUOUS
         written = await put()
+        if death is not None:
+            raise death
         if fate is Fate.OWN_SUCCESS_REFUSED:
             return Written(outcome=Outcome.LOST, detail="412")
         return AMBIGUOUS if fate is Fate.ANSWER_LOST else written
