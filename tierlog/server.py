@@ -23,15 +23,21 @@ from tierlog.broker.handlers import registry
 from tierlog.broker.limits import ConnectionLimits
 from tierlog.broker.listener import Listener
 from tierlog.broker.node import Node
+from tierlog.cold.restore import restore as restore_data
 from tierlog.config import parse_address
 from tierlog.env import local_env, raise_files_max
 from tierlog.http import HttpServer, NodeView, Phase, node_router
+from tierlog.objectstore.counted import Counted
+from tierlog.objectstore.retrying import Retrying
+from tierlog.objectstore.url import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tierlog.cold.report import Report
     from tierlog.config import NodeSettings
     from tierlog.env import Env
+    from tierlog.objectstore.port import ObjectStore
 
 logger = logging.getLogger(__name__)
 
@@ -77,12 +83,18 @@ class Server:
         self.listener: Listener
         self.view: NodeView
         self.http: HttpServer | None = None
+        self.store: ObjectStore | None = None
 
     async def start(self) -> Ready:
         settings = self._settings
-        self.node = node = await Node.open(
-            self._env, settings, settings.data, files_max=self._files.logs
-        )
+        store = self._open_store()
+        try:
+            self.node = node = await Node.open(
+                self._env, settings, settings.data, files_max=self._files.logs, store=store
+            )
+        except BaseException:
+            await self._close_store()
+            raise
         self.view = view = NodeView(node, version=version("tierlog"))
         view.store = settings.store
         try:
@@ -102,6 +114,7 @@ class Server:
         except BaseException:
             await self._stop_http()
             await node.stop()
+            await self._close_store()
             raise
         self._files.warn_if_short()
         view.addresses["kafka"] = address(kafka)
@@ -118,7 +131,19 @@ class Server:
                 await self.node.stop()
             finally:
                 await self._stop_http()
+                await self._close_store()
                 self._env.senders.close()
+
+    def _open_store(self) -> ObjectStore | None:
+        """As settings say; counted, and patient with a store that hesitates."""
+        if not self._settings.store:
+            return None
+        self.store = node_store(self._env, self._settings)
+        return self.store
+
+    async def _close_store(self) -> None:
+        if self.store is not None:
+            await self.store.close()
 
     async def _start_http(self) -> tuple[str, int] | None:
         """First of all: whoever waits for the node can see how far it is."""
@@ -134,6 +159,23 @@ class Server:
     async def _stop_http(self) -> None:
         if self.http is not None:
             await self.http.close()
+
+
+def node_store(env: Env, settings: NodeSettings) -> ObjectStore:
+    opened = open_store(env, settings.store, settings)
+    return Retrying(Counted(opened, env.clock), env)
+
+
+async def restore(settings: NodeSettings, *, cluster_id: str | None) -> Report:
+    """Prepare the data directory of `settings` from its store alone."""
+    env = local_env()
+    store = node_store(env, settings)
+    try:
+        return await restore_data(
+            env, store, settings.data, cluster_id=cluster_id, node_id=settings.node_id
+        )
+    finally:
+        await store.close()
 
 
 def connection_limits(settings: NodeSettings, files: FileShares) -> ConnectionLimits:

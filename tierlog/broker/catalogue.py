@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tierlog.broker.deletions import Deletions
 from tierlog.broker.partition import Partition, log_settings
@@ -27,6 +27,8 @@ from tierlog.types import LeaderEpoch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tierlog.broker.tiering import Tiering
+    from tierlog.cold.prefix import ColdPrefix
     from tierlog.config import NodeSettings
     from tierlog.hot import Log, LogDirectory, LogSettings
     from tierlog.metastore import Entry, Event, MetaStore
@@ -49,6 +51,13 @@ CLAIM_MAX = 1000
 """Partitions claimed in one transaction."""
 
 
+class Both(NamedTuple):
+    """The two sides of a partition."""
+
+    log: Log
+    cold: ColdPrefix | None
+
+
 class Catalogue:
     def __init__(
         self, metastore: MetaStore, directory: LogDirectory, settings: NodeSettings
@@ -57,13 +66,14 @@ class Catalogue:
         self._coming: dict[bytes, Topic] = {}
         """Topics whose first partitions are being opened. Nobody finds them yet: a topic without
         partitions is not one, and clients that were told of it would divide by zero."""
-        self._opened: dict[tuple[bytes, int], Log] = {}
+        self._opened: dict[tuple[bytes, int], Both] = {}
         """Logs that are open and not shown yet: the others of their topic are missing."""
         self._late: dict[bytes, str] = {}
         """Topics, by id, that miss partitions for want of room; with their names."""
         self._late_tasks: set[asyncio.Task[None]] = set()
         self.partition_count = 0
         """Over all topics: counted here, since whoever wants one more asks."""
+        self.tiering: Tiering | None = None
         self._metastore = metastore
         self._directory = directory
         self._settings = settings
@@ -75,6 +85,10 @@ class Catalogue:
         self._follower: asyncio.Task[None] | None = None
 
     # Starting
+
+    def use(self, tiering: Tiering) -> None:
+        """There is a bucket. Before `load`."""
+        self.tiering = self._deletions.tiering = tiering
 
     async def load(self) -> None:
         """Open everything that this node holds."""
@@ -184,7 +198,7 @@ class Catalogue:
                 if event.value is None:
                     removed.append(bytes.fromhex(event.key.removeprefix(values.TOPICS)))
                 else:
-                    self._put_topic(event.key, TopicState.from_bytes(event.value))
+                    await self._put_topic(event.key, TopicState.from_bytes(event.value))
             elif event.key.startswith(values.PARTITIONS) and event.value is not None:
                 partitions.append((event.key, PartitionState.from_bytes(event.value)))
         touched = {*removed, *(values.parse_partition_key(key)[0] for key, _ in partitions)}
@@ -194,16 +208,29 @@ class Catalogue:
             if (topic := self.topics.by_id.get(topic_id)) is not None:
                 self._remove(topic)
 
-    def _put_topic(self, key: str, value: TopicState) -> None:
+    async def _put_topic(self, key: str, value: TopicState) -> None:
         topic = self._known(bytes.fromhex(key.removeprefix(values.TOPICS)))
         if topic is None:
             self._add_topic(key, value)
             return
         config = topic_config(value.configs, self._settings)
         self.topics.configure(topic, value.configs, config)
-        hidden = [log for (topic_id, _), log in self._opened.items() if topic_id == topic.id]
+        hidden = [one.log for (topic_id, _), one in self._opened.items() if topic_id == topic.id]
         for log in [*(partition.log for partition in topic.partitions), *hidden]:
             log.apply(self._log_settings(topic))
+        await self._tier(topic)
+
+    async def _tier(self, topic: Topic) -> None:
+        """A topic may become tiered while it lives, and its rules may change."""
+        if self.tiering is None:
+            return
+        self.tiering.reconfigure(topic)
+        count = len(topic.partitions)
+        for one in topic.partitions:
+            if one.cold is None:
+                one.cold = await self.tiering.attach(
+                    topic, one.index, one.log, count=count, leader_epoch=one.leader_epoch
+                )
 
     def _add_topic(self, key: str, value: TopicState) -> None:
         topic_id = bytes.fromhex(key.removeprefix(values.TOPICS))
@@ -257,31 +284,39 @@ class Catalogue:
 
     async def _bring(self, wanted: list[Wanted]) -> None:
         """Open side by side, show in order of the index, and new topics when they are whole."""
+        counts = {topic_id: index + 1 for topic_id, index, _ in wanted}  # In order of the index.
         for first in range(0, len(wanted), OPENING_GROUP):
-            await self._open_some(wanted[first : first + OPENING_GROUP])
+            await self._open_some(wanted[first : first + OPENING_GROUP], counts)
         for topic_id, index, value in wanted:
             topic = self._known(topic_id)
             assert topic is not None, "only what is new was opened"
-            epoch, log = LeaderEpoch(value.leader_epoch), self._opened.pop((topic_id, index))
-            topic.partitions.append(Partition(topic, index, log, leader_epoch=epoch))
+            opened = self._opened.pop((topic_id, index))
+            epoch = LeaderEpoch(value.leader_epoch)
+            partition = Partition(topic, index, opened.log, leader_epoch=epoch)
+            partition.cold = opened.cold
+            topic.partitions.append(partition)
             self._late.pop(topic_id, None)
+        if self.tiering is not None:
+            for topic_id in counts:
+                if (topic := self._known(topic_id)) is not None:
+                    self.tiering.reconfigure(topic)
         self.partition_count += len(wanted)
         for topic_id in [one for one in self._coming if one not in self._late]:
             self.topics.add(self._coming.pop(topic_id))
         self._wake()
 
-    async def _open_some(self, some: list[Wanted]) -> None:
+    async def _open_some(self, some: list[Wanted], counts: dict[bytes, int]) -> None:
         """What fails may be tried again: those that are open stay so."""
-        missing = [one[:2] for one in some if one[:2] not in self._opened]
+        missing = [one for one in some if one[:2] not in self._opened]
         opened = await asyncio.gather(
-            *(self._open(topic_id, index) for topic_id, index in missing), return_exceptions=True
+            *(self._open(one, counts[one[0]]) for one in missing), return_exceptions=True
         )
         faults: list[BaseException] = []
-        for place, log in zip(missing, opened, strict=True):
-            if isinstance(log, BaseException):
-                faults.append(log)
+        for (topic_id, index, _), both in zip(missing, opened, strict=True):
+            if isinstance(both, BaseException):
+                faults.append(both)
             else:
-                self._opened[place] = log
+                self._opened[topic_id, index] = both
         # What waiting does not help with goes first.
         for fault in sorted(faults, key=lambda one: isinstance(one, DiskFull | TooManyFiles)):
             raise fault
@@ -293,12 +328,18 @@ class Catalogue:
         topic = self._known(topic_id)
         return topic is not None and index >= len(topic.partitions)
 
-    async def _open(self, topic_id: bytes, index: int) -> Log:
+    async def _open(self, wanted: Wanted, count: int) -> Both:
+        topic_id, index, value = wanted
         async with self._opening:
             topic = self._known(topic_id)
             assert topic is not None, "only what is new is opened"
             name, settings = values.log_name(topic_id, index), self._log_settings(topic)
-            return await self._directory.open_log(name, settings)
+            log = await self._directory.open_log(name, settings)
+            if self.tiering is None:
+                return Both(log, None)
+            epoch = LeaderEpoch(value.leader_epoch)
+            cold = await self.tiering.attach(topic, index, log, count=count, leader_epoch=epoch)
+            return Both(log, cold)
 
     def _remove(self, topic: Topic) -> None:
         """From now on nobody finds it; its files go, then the note that they must."""
@@ -320,7 +361,7 @@ class Catalogue:
         await asyncio.gather(*late, return_exceptions=True)
         await self._deletions.close()
         logs = [one.log for topic in self.topics for one in topic.partitions]
-        logs += self._opened.values()
+        logs += (one.log for one in self._opened.values())
         for first in range(0, len(logs), OPENING_GROUP):
             await asyncio.gather(*map(self._close, logs[first : first + OPENING_GROUP]))
 

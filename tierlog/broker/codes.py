@@ -8,9 +8,13 @@ import logging
 from typing import Final
 
 from tierlog.broker import errors as broker
+from tierlog.cold import refusals as cold
+from tierlog.cold.errors import ColdCorrupt, ColdError
 from tierlog.config import InvalidConfig
+from tierlog.fetchproxy import errors as fetchproxy
 from tierlog.hot import errors as hot
 from tierlog.metastore import errors as metastore
+from tierlog.objectstore import errors as objectstore
 from tierlog.records import errors as records
 from tierlog.wire.error_codes import ErrorCode
 
@@ -38,6 +42,10 @@ CODES: Final[dict[type[BaseException], ErrorCode]] = {
     broker.UnknownLeaderEpoch: ErrorCode.UNKNOWN_LEADER_EPOCH,
     broker.NotLeader: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     broker.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
+    # Whoever took over the bucket leads now: producers look at the metadata again.
+    broker.ReadOnly: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    cold.Fenced: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    cold.ForeignIncarnation: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     # Producing
     broker.InvalidAcks: ErrorCode.INVALID_REQUIRED_ACKS,
     broker.OutOfSpace: ErrorCode.KAFKA_STORAGE_ERROR,
@@ -66,6 +74,13 @@ CODES: Final[dict[type[BaseException], ErrorCode]] = {
     hot.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     # A log closes when its topic is deleted or the node stops; either way: ask again elsewhere.
     hot.LogClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    # The bucket. Retriable: a store that is away comes back. Damage is told, as above.
+    objectstore.StoreError: ErrorCode.KAFKA_STORAGE_ERROR,
+    cold.SwapUncertain: ErrorCode.REQUEST_TIMED_OUT,
+    ColdError: ErrorCode.KAFKA_STORAGE_ERROR,
+    ColdCorrupt: ErrorCode.CORRUPT_MESSAGE,
+    fetchproxy.ColdUnavailable: ErrorCode.KAFKA_STORAGE_ERROR,
+    fetchproxy.ChunkCorrupt: ErrorCode.CORRUPT_MESSAGE,
     # The metastore. Retriable all but the last; admin clients ask again by themselves after
     # NOT_CONTROLLER, which promises that nothing has changed. Where something may have changed,
     # people must look first: REQUEST_TIMED_OUT says so.

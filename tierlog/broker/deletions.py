@@ -3,7 +3,8 @@
 Whoever deletes a topic hears of it as soon as nobody finds it; thousands of logs take seconds more.
 A note in the metastore (`/deleted/{id}`) stays until none is left: what a stop or a crash cuts off
 is finished by the next start. Directories carry the id of their topic, so one that is made again
-under the same name meanwhile is not touched.
+under the same name meanwhile is not touched. The bucket is told as well, when it can be: until then
+the note stays, and nobody waits for that.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tierlog.metastore.values import DeletedState
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from tierlog.broker.tiering import Tiering
     from tierlog.broker.topics import Topic
     from tierlog.hot import LogDirectory
     from tierlog.metastore import MetaStore
@@ -48,7 +50,9 @@ class Deletions:
         self._metastore = metastore
         self._directory = directory
         self._on_fault = on_fault
+        self.tiering: Tiering | None = None
         self._running: dict[asyncio.Task[None], Topic] = {}
+        self._telling: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Semaphore(DELETING_MAX)
 
     async def finish_earlier(self) -> None:
@@ -62,7 +66,27 @@ class Deletions:
             await self._each(
                 [partial(self._directory.delete_closed, name) for name in names if name in present]
             )
-            await self._metastore.txn([], [Delete(entry.key)])
+            self._tell(topic_id, known.partitions)
+
+    def _tell(self, topic_id: bytes, count: int) -> None:
+        """The logs are gone: what is left is to tell the bucket, and to remove the note."""
+        work = self._tell_bucket(topic_id, count)
+        task = self._directory.env.tasks.spawn(work, name=f"tell of {topic_id.hex()}")
+        self._telling.add(task)
+        task.add_done_callback(self._told)
+
+    async def _tell_bucket(self, topic_id: bytes, count: int) -> None:
+        if self.tiering is not None:
+            await self.tiering.delete(topic_id, count)
+        try:
+            await self._metastore.txn([], [Delete(values.deleted_key(topic_id))])
+        except MetaStoreError as error:
+            logger.warning("the note that a topic is deleted stays for now: %s", error)
+
+    def _told(self, task: asyncio.Task[None]) -> None:
+        self._telling.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._on_fault(fault)
 
     def begin(self, topic: Topic) -> None:
         """Nobody finds the topic any more: its logs go."""
@@ -71,6 +95,8 @@ class Deletions:
         task.add_done_callback(self._ended)
 
     async def _delete(self, topic: Topic) -> None:
+        if self.tiering is not None:
+            await self.tiering.detach(topic.id, len(topic.partitions))
         await self._abandon(topic)
         await self._each(
             [
@@ -78,10 +104,7 @@ class Deletions:
                 for one in topic.partitions
             ]
         )
-        try:
-            await self._metastore.txn([], [Delete(values.deleted_key(topic.id))])
-        except MetaStoreError as error:
-            logger.warning("the note that %s is deleted stays for now: %s", topic.name, error)
+        self._tell(topic.id, len(topic.partitions))
 
     async def _abandon(self, topic: Topic) -> None:
         """Whoever waits at one of its logs hears at once that it is gone."""
@@ -119,11 +142,15 @@ class Deletions:
 
     async def done(self) -> None:
         """Returns once everything that was begun is at its end."""
-        while self._running:
-            await asyncio.wait(self._running)
+        while self._running or (self._telling and self.tiering is None):
+            await asyncio.wait({*self._running, *self._telling})
 
     async def close(self) -> None:
         """Leave the rest to the next start; nothing is under way any more when this returns."""
+        telling, self._telling = self._telling, set()
+        for task in telling:
+            task.cancel()
+        await asyncio.gather(*telling, return_exceptions=True)
         cut_off, self._running = self._running, {}
         for task in cut_off:
             task.remove_done_callback(self._ended)

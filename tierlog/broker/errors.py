@@ -4,6 +4,7 @@ Errors of the rooms below (records, hot, config) pass through as they are; `code
 them into Kafka's codes.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from tierlog.errors import Kind, TierlogError
@@ -145,3 +146,20 @@ class RequestTimedOut(BrokerError):
     """What was waited for did not happen within the request's time. It may still happen."""
 
     kind: ClassVar[Kind] = Kind.RETRY
+
+
+class ReadOnly(BrokerError):
+    """Another life of the cluster owns the bucket: what this node accepted would be lost to it."""
+
+    kind: ClassVar[Kind] = Kind.FENCED
+
+
+class ClusterInStore(BrokerError):
+    """The data directory is new, and the store is not."""
+
+    def __init__(self, cluster_ids: Sequence[str]) -> None:
+        super().__init__(
+            f"the store holds a cluster already ({', '.join(cluster_ids)}), and the data directory "
+            "is empty: bring the cluster back with 'tierlog restore', name another --store, or "
+            "begin another cluster in the same store with --new-cluster"
+        )

@@ -20,6 +20,7 @@ from tierlog.broker.registration import register
 from tierlog.broker.searching import Searches
 from tierlog.broker.space import Marks, Space
 from tierlog.broker.stats import NodeStats
+from tierlog.broker.tiering import Tiering, check_store_is_free
 from tierlog.broker.upkeep import Upkeep
 from tierlog.config import parse_address
 from tierlog.config.directories import LOGS, META
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
     from tierlog.broker.topics import Topics
     from tierlog.config import NodeSettings
     from tierlog.env import Env
+    from tierlog.fetchproxy.proxy import FetchProxy
     from tierlog.hot.errors import LogBroken
     from tierlog.metastore import MetaStore
+    from tierlog.objectstore.port import ObjectStore
     from tierlog.wire.messages.api_versions import ApiVersion
 
 logger = logging.getLogger(__name__)
@@ -48,8 +51,18 @@ class Node:
         settings: NodeSettings,
         metastore: MetaStore,
         directory: LogDirectory,
+        *,
+        data: str = "",
+        store: ObjectStore | None = None,
     ) -> None:
+        """`store` is where tiered topics go; without one they stay on the disk. `data` is the
+        directory above the logs."""
         self.env = env
+        self._data = data
+        self._store = store
+        self.tiering: Tiering | None = None
+        self.proxy: FetchProxy | None = None
+        """What reads from the bucket."""
         self.settings = settings
         self.now_ms = env.clock.now_ms
         self.metastore = metastore
@@ -79,7 +92,13 @@ class Node:
 
     @classmethod
     async def open(
-        cls, env: Env, settings: NodeSettings, data: str, *, files_max: int = FILES_MAX
+        cls,
+        env: Env,
+        settings: NodeSettings,
+        data: str,
+        *,
+        files_max: int = FILES_MAX,
+        store: ObjectStore | None = None,
     ) -> Node:
         """A node on its data directory, whose logs keep so many files open. Raises
         `DirectoryInUse` if another process has it."""
@@ -95,7 +114,7 @@ class Node:
         except BaseException:
             directory.close()
             raise
-        node.append(cls(env, settings, metastore, directory))
+        node.append(cls(env, settings, metastore, directory, data=data, store=store))
         return node[0]
 
     @property
@@ -109,23 +128,42 @@ class Node:
         return peer.local_host, peer.local_port
 
     async def start(self) -> None:
-        """Raises `InvalidConfig` if the settings do not go with what is there."""
+        """Raises `InvalidConfig` if the settings do not go with what is there, `StoreLies` and
+        `ClusterInStore` if the store does not."""
         await register(self.metastore, self.settings)
-        self.cluster_id = await self._cluster_id()
+        cluster = await self._cluster()
+        self.cluster_id = cluster.id
+        if self._store is not None:
+            await self._start_tiering(self._store, cluster)
         await self.catalogue.load()
         self._spawn(self.catalogue.follow(), "catalogue")
         self._spawn(self._upkeep.run(), "upkeep")
         self._loop_lag.start()
 
-    async def _cluster_id(self) -> str:
-        """Made once, at the first start."""
+    async def _start_tiering(self, store: ObjectStore, cluster: values.ClusterState) -> None:
+        tiering = Tiering(
+            self.env,
+            store,
+            self.settings,
+            self._data,
+            cluster=cluster,
+            on_foreign=self.space.fence,
+        )
+        self.tiering, self.proxy = tiering, tiering.proxy
+        self.catalogue.use(tiering)
+        await tiering.start()
+
+    async def _cluster(self) -> values.ClusterState:
+        """Made once, at the first start, unless the store holds a cluster already."""
         while (known := await self.metastore.get(values.CLUSTER)) is None:
+            if self._store is not None and not self.settings.tierlog_new_cluster:
+                await check_store_is_free(self._store)
             made = values.cluster_id_text(self.env.rng.uuid().bytes)
             first = values.ClusterState.first(made)
             await self.metastore.txn(
                 [Compare(values.CLUSTER, 0)], [Put(values.CLUSTER, first.to_bytes())]
             )
-        return values.ClusterState.from_bytes(known.value).id
+        return values.ClusterState.from_bytes(known.value)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self.env.tasks.spawn(work, name=name)
@@ -149,6 +187,8 @@ class Node:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
+            if self.tiering is not None:
+                await self.tiering.stop()
             await self.catalogue.close()
         finally:
             await self.metastore.close()

@@ -12,10 +12,11 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tierlog.broker.errors import OutOfSpace
+from tierlog.broker.errors import OutOfSpace, ReadOnly
 
 if TYPE_CHECKING:
     from tierlog.env import Disk
+    from tierlog.errors import TierlogError
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class Space:
 
     __slots__ = (
         "_disk",
+        "_fence",
         "_is_refusing",
         "_path",
         "free_bytes",
@@ -48,6 +50,7 @@ class Space:
         self._disk = disk
         self._path = path
         self.marks = marks
+        self._fence: TierlogError | None = None
         self._is_refusing = False
         self.throttle_ms = 0
         self.is_pressing = False
@@ -73,15 +76,22 @@ class Space:
         elif was_refusing and not self._is_refusing:
             logger.warning("%s has room again: producing goes on", self._path)
         self.throttle_ms = throttle_ms(free, self.marks)
-        self.is_pressing = self._is_refusing or self.throttle_ms > 0
+        self.is_pressing = self._is_refusing or self.throttle_ms > 0 or self._fence is not None
+
+    def fence(self, why: TierlogError) -> None:
+        """Take no more records, for good: another life of the cluster has the bucket."""
+        self._fence = why
+        self.is_pressing = True
 
     def check(self) -> None:
-        """Raises `OutOfSpace` while producing is refused."""
+        """Raises `ReadOnly` once fenced, `OutOfSpace` while producing is refused."""
+        if self._fence is not None:
+            raise ReadOnly(f"this node takes no more records: {self._fence}")
         if self._is_refusing:
             raise OutOfSpace(
                 f"the disk has {self.free_bytes} bytes free and keeps {self.marks.refuse_bytes}; "
-                "free some space: delete topics or records that nobody needs (retention drops "
-                "nothing yet where remote.storage.enable is true)"
+                "free some space: delete topics or records that nobody needs, or see why uploads "
+                "lag"
             )
 
 

@@ -58,30 +58,30 @@ class NodeSettings:
     store: str = text(
         "store",
         "",
-        "The object store: file:///path or s3://bucket/prefix. Not set: a folder beside the data. "
-        "Nothing is uploaded yet.",
+        "The object store: file:///path or s3://bucket/prefix. Not set: a folder beside the data.",
     )
-    tierlog_new_cluster: bool = unobeyed(
-        flag(
-            "tierlog.new.cluster",
-            False,
-            "Start a new cluster although the store holds another one.",
-        )
+    tierlog_new_cluster: bool = flag(
+        "tierlog.new.cluster",
+        False,
+        "Start a new cluster although the store holds another one.",
     )
     listener_insecure: bool = flag(
         "listener.insecure",
         False,
         "Accept plaintext from other machines, although nobody is asked who they are.",
     )
-    s3_endpoint: str = unobeyed(
-        text(
-            "s3.endpoint",
-            "",
-            "URL of an S3 service other than AWS, as http://127.0.0.1:9000 of MinIO.",
-        )
+    s3_endpoint: str = text(
+        "s3.endpoint",
+        "",
+        "URL of an S3 service other than AWS, as http://127.0.0.1:9000 of MinIO.",
     )
-    s3_region: str = unobeyed(
-        text("s3.region", "", "Region of the bucket. Not set: the usual AWS chain.")
+    s3_region: str = text("s3.region", "", "Region of the bucket. Not set: the usual AWS chain.")
+    tierlog_cache_bytes: int = long(
+        "tierlog.cache.bytes",
+        -1,
+        "Disk space for chunks of cold segments; -1: a tenth of what is free at the start, at most "
+        "10 GiB.",
+        at_least=-1,
     )
 
     # Topics.

@@ -121,25 +121,21 @@ class TopicConfig:
         broker="log.index.interval.bytes",
     )
     # Ten minutes: consumers of the tail read the disk, and the disk holds little.
-    local_retention_ms: int = unobeyed(
-        long(
-            "local.retention.ms",
-            10 * MINUTE_MS,
-            "How long an uploaded segment stays on the local disk as well; -1 for as long as it "
-            "lives, -2 for the value of retention.ms.",
-            at_least=-2,
-            broker="log.local.retention.ms",
-        )
+    local_retention_ms: int = long(
+        "local.retention.ms",
+        10 * MINUTE_MS,
+        "How long an uploaded segment stays on the local disk as well; -1 for as long as it "
+        "lives, -2 for the value of retention.ms.",
+        at_least=-2,
+        broker="log.local.retention.ms",
     )
-    local_retention_bytes: int = unobeyed(
-        long(
-            "local.retention.bytes",
-            -1,
-            "How many bytes of a partition may stay on the local disk once uploaded; -1 without "
-            "limit, -2 for the value of retention.bytes.",
-            at_least=-2,
-            broker="log.local.retention.bytes",
-        )
+    local_retention_bytes: int = long(
+        "local.retention.bytes",
+        -1,
+        "How many bytes of a partition may stay on the local disk once uploaded; -1 without "
+        "limit, -2 for the value of retention.bytes.",
+        at_least=-2,
+        broker="log.local.retention.bytes",
     )
     max_compaction_lag_ms: int = unobeyed(
         long(
@@ -305,11 +301,9 @@ class TopicConfig:
         )
     )
     # One hour: what a lost machine may delay, not lose; shorter makes smaller objects.
-    tierlog_upload_lag_max_ms: int = unobeyed(
-        long(
-            "tierlog.upload.lag.max.ms",
-            HOUR_MS,
-            "A record is sealed and uploaded at the latest this long after it arrived.",
-            at_least=1,
-        )
+    tierlog_upload_lag_max_ms: int = long(
+        "tierlog.upload.lag.max.ms",
+        HOUR_MS,
+        "A record is sealed and uploaded at the latest this long after it arrived.",
+        at_least=1,
     )

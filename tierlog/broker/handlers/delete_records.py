@@ -2,7 +2,8 @@
 watermark.
 
 The low watermark is answered once it is durable: records that somebody was told are gone do not
-come back after a crash. An offset at or below the log start is no error; there is nothing to do.
+come back after a crash; for records in the bucket that is when the manifest says so. An offset at
+or below the log start is no error; there is nothing to do.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ async def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResp
         DeleteRecordsTopicResult(
             name=topic.name,
             partitions=[
-                of_partition(topic.name, asked, call, trimmed)
+                await of_partition(topic.name, asked, call, trimmed)
                 async for asked in in_turns(topic.partitions)
             ],
         )
@@ -54,7 +55,7 @@ async def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResp
     return DeleteRecordsResponse(throttle_time_ms=0, topics=topics)
 
 
-def of_partition(
+async def of_partition(
     name: str,
     asked: DeleteRecordsPartition,
     call: Call,
@@ -69,7 +70,7 @@ def of_partition(
         topic = call.node.topics.named(name)
         partition = topic.partition(index)
         check_allowed(topic)
-        result.low_watermark = trim(partition, asked.offset)
+        result.low_watermark = await trim(partition, asked.offset, call)
         trimmed.append((partition, result))
     except TierlogError as error:
         refuse(result, error)
@@ -115,16 +116,24 @@ def check_allowed(topic: Topic) -> None:
         raise PolicyViolation(f"topic {topic.name!r} is compacted and never deletes by age")
 
 
-def trim(partition: Partition, offset: int) -> Offset:
+async def trim(partition: Partition, offset: int, call: Call) -> Offset:
     """Move the log start up, if it is not there yet; returns where it is."""
-    log = partition.log
+    log, log_start = partition.log, partition.log_start
     end = partition.high_watermark
     wanted = end if offset == TO_HIGH_WATERMARK else Offset(offset)
     if not 0 <= wanted <= end:
-        raise OffsetOutOfRange(offset, log_start=log.log_start, log_end=end)
+        raise OffsetOutOfRange(offset, log_start=log_start, log_end=end)
+    if wanted <= log_start:
+        return log_start
+    cold, tiering = partition.cold, call.node.tiering
+    if cold is not None and tiering is not None and cold.log_start < cold.uploaded_end:
+        # What lies behind the uploaded end is skipped by the next publish (U10).
+        await tiering.delete_records(
+            partition.topic, partition.index, min(wanted, cold.uploaded_end)
+        )
     if wanted > log.log_start:
         log.trim(wanted)
-    return log.log_start
+    return partition.log_start
 
 
 async def settled(partition: Partition) -> None:

@@ -1,0 +1,181 @@
+"""The cold tier as the topics of this node see it: who is tiered, by which rules, and what is read
+from the bucket.
+
+Serving never waits for the store: a start gives it a few seconds to show whether it lies, and goes
+on without it if it does not answer. A bucket that belongs to another life of the cluster makes the
+node read-only: what it acknowledged would not be found by the life that owns the bucket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tierlog.broker.errors import ClusterInStore
+from tierlog.cold.clusterstate import TopicRecord
+from tierlog.cold.head import Incarnation
+from tierlog.cold.refusals import ForeignIncarnation
+from tierlog.cold.restore import find_clusters
+from tierlog.cold.tier import ColdTier
+from tierlog.cold.tiersettings import TierSettings, TopicTiering
+from tierlog.config.directories import CACHE
+from tierlog.errors import TierlogError
+from tierlog.fetchproxy.proxy import FetchProxy
+from tierlog.fetchproxy.settings import ProxySettings, default_cache_bytes
+from tierlog.objectstore.errors import StoreUnavailable
+from tierlog.objectstore.probe import probe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tierlog.broker.topics import Topic
+    from tierlog.cold.prefix import ColdPrefix
+    from tierlog.config import NodeSettings, TopicConfig
+    from tierlog.env import Env
+    from tierlog.hot import Log
+    from tierlog.metastore.values import ClusterState
+    from tierlog.objectstore.port import ObjectStore
+    from tierlog.types import LeaderEpoch, Offset
+
+logger = logging.getLogger(__name__)
+
+STORE_PATIENCE_S = 10.0
+"""How long a start waits for the store's probe before it goes on without."""
+
+RETRY_S = 5.0
+"""Between two tries to write a deletion into a store that does not take it."""
+
+AUTOMATIC = -1
+"""Of `tierlog.cache.bytes`."""
+
+
+class Tiering:
+    def __init__(
+        self,
+        env: Env,
+        store: ObjectStore,
+        settings: NodeSettings,
+        data: str,
+        *,
+        cluster: ClusterState,
+        on_foreign: Callable[[TierlogError], None],
+        tier_settings: TierSettings | None = None,
+    ) -> None:
+        self._env = env
+        self.store = store
+        self.tier = ColdTier(
+            env,
+            store,
+            tier_settings or TierSettings(),
+            data=data,
+            cluster_id=cluster.id,
+            node_id=settings.node_id,
+            process=str(env.rng.uuid()),
+            incarnation=Incarnation(cluster.incarnation, cluster.incarnation_id),
+            probe=partial(probe, store, env.rng),
+            on_foreign=on_foreign,
+        )
+        self.proxy = FetchProxy(env, store, proxy_settings(env, settings, data), f"{data}/{CACHE}")
+        self._starting: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Raises `StoreLies` or `ForeignIncarnation`, if the store says so in time."""
+        await self.proxy.start()
+        self._starting = starting = self._env.tasks.spawn(self.tier.start(), name="cold start")
+        done, _ = await asyncio.wait({starting}, timeout=STORE_PATIENCE_S)
+        if done:
+            starting.result()
+            return
+        logger.warning("the object store takes its time; the node serves without it for now")
+        starting.add_done_callback(_tell_late)
+
+    async def stop(self) -> None:
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+        await self.tier.stop()
+        await self.proxy.close()
+
+    # Topics
+
+    async def attach(
+        self, topic: Topic, index: int, log: Log, *, count: int, leader_epoch: LeaderEpoch
+    ) -> ColdPrefix | None:
+        """The partition's cold side; None if the topic is not tiered."""
+        if not topic.config.remote_storage_enable:
+            return None
+        return await self.tier.attach(
+            topic.id.hex(),
+            record_of(topic, count),
+            index,
+            log,
+            leader_epoch=leader_epoch,
+            tiering=tiering_of(topic.config),
+        )
+
+    def reconfigure(self, topic: Topic) -> None:
+        """Its settings or the number of its partitions changed. The bucket knows of every topic:
+        a restore brings back those that are not tiered, too, if only their names."""
+        record = record_of(topic, len(topic.partitions))
+        self.tier.reconfigure(topic.id.hex(), record, tiering_of(topic.config))
+
+    async def detach(self, topic_id: bytes, count: int) -> None:
+        """Its logs are about to be closed for good."""
+        for index in range(count):
+            await self.tier.detach(topic_id.hex(), index)
+
+    async def delete(self, topic_id: bytes, count: int) -> None:
+        """Write the deletion into the bucket, as often as it takes; then nobody restores it."""
+        while True:
+            try:
+                await self.tier.delete_topic(topic_id.hex())
+                break
+            except ForeignIncarnation:
+                return  # The bucket is not this cluster's any more.
+            except TierlogError as error:
+                logger.warning("a deleted topic is not noted in the store yet: %s", error)
+            await asyncio.sleep(RETRY_S)
+        for index in range(count):
+            await self.tier.forget_copy(topic_id.hex(), index)
+
+    async def delete_records(self, topic: Topic, index: int, log_start: Offset) -> None:
+        """Below the end of what is uploaded a log start counts once it is in the manifest."""
+        await self.tier.move_log_start(topic.id.hex(), index, log_start)
+
+
+async def check_store_is_free(store: ObjectStore) -> None:
+    """A data directory that is empty beside a store that is not: somebody lost the one, or mistook
+    the other. Raises `ClusterInStore`; a store that does not answer is not held against anybody."""
+    try:
+        found = await find_clusters(store)
+    except StoreUnavailable as error:
+        logger.warning("it is not known whether the store holds a cluster already: %s", error)
+        return
+    if found:
+        raise ClusterInStore(found)
+
+
+def record_of(topic: Topic, count: int) -> TopicRecord:
+    return TopicRecord(name=topic.name, partitions=count, configs=dict(topic.overrides))
+
+
+def tiering_of(config: TopicConfig) -> TopicTiering:
+    return TopicTiering(
+        upload_lag_max_ms=config.tierlog_upload_lag_max_ms,
+        local_retention_ms=config.local_retention_ms,
+        local_retention_bytes=config.local_retention_bytes,
+    )
+
+
+def proxy_settings(env: Env, settings: NodeSettings, data: str) -> ProxySettings:
+    wanted = settings.tierlog_cache_bytes
+    return ProxySettings(
+        cache_bytes=default_cache_bytes(env.disk, data) if wanted == AUTOMATIC else wanted
+    )
+
+
+def _tell_late(starting: asyncio.Task[None]) -> None:
+    if not starting.cancelled() and (fault := starting.exception()) is not None:
+        logger.error("the cold tier did not start: %s", fault)
