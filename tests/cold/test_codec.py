@@ -78,8 +78,12 @@ def test_a_reference_that_says_something_else_than_its_page_is_refused() -> None
     head, bucket = a_full_head()
     ref = head.leaves[-1]
     wrong = replace(ref, records=ref.records + 1)
+    page = codec.open_page(wrong, bucket.objects[ref.key])
+    codec.check_page(ref, page)
     with pytest.raises(ColdCorrupt, match="reference"):
-        codec.open_page(wrong, bucket.objects[ref.key])
+        codec.check_page(wrong, page)
+    with pytest.raises(ColdCorrupt, match="reference"):
+        codec.open_page(replace(ref, base=Offset(ref.base + 1)), bucket.objects[ref.key])
 
 
 def test_a_newer_format_is_refused_with_its_number() -> None:

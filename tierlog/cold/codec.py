@@ -5,11 +5,14 @@ field is checked (`fields.py`), a newer format is refused. `open_page` also comp
 the reference that led to them; who reads HEAD has nothing to compare it with but its invariants.
 """
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from typing import NamedTuple
 
-from tierlog.cold import canonical
+from tierlog.cold import canonical, chain
+from tierlog.cold.entry import Entry
 from tierlog.cold.entry_codec import entry_value, read_entry, read_epochs
 from tierlog.cold.errors import ColdCorrupt, InvariantBroken, NewerFormat
 from tierlog.cold.fields import Fields
@@ -26,7 +29,7 @@ from tierlog.cold.head import (
     Writer,
 )
 from tierlog.cold.layout import KEY_CHARACTERS_MAX
-from tierlog.cold.page import IndexPage, LeafPage, Page
+from tierlog.cold.page import IndexPage, LeafPage, Page, Row, Rows
 from tierlog.types import Bytes, LeaderEpoch, Offset, TimestampMs
 
 STORED_BYTES_MAX = 4 << 20
@@ -198,51 +201,70 @@ def _page_value(page: Page) -> dict[str, object]:
 
 
 def decode_page(data: Bytes, *, key: str) -> Page:
+    """Its rows are read when they are looked at: see `Rows`."""
     fields = _opened(data, key=key, kinds=("leaf", "index"))
     page = _read_leaf(fields) if fields.place == "leaf" else _read_index(fields)
-    ends = fields.digest("chain_before"), fields.digest("chain_after")
-    if ends != (page.chain_before, page.chain_after):
-        fields.refuse("chain_before", "and chain_after are not those of its content")
+    if fields.digest("chain_after") != page.chain_after:
+        fields.refuse("chain_after", "is not that of its last row")
     fields.close()
     return page
 
 
 def _read_leaf(fields: Fields) -> LeafPage:
-    entries = tuple(read_entry(one) for one in fields.inners("entries", LEAF_ENTRIES_MAX))
-    _check_order(fields, [(one.base, one.next_offset) for one in entries])
+    entries = fields.items("entries", LEAF_ENTRIES_MAX, 1)
     return LeafPage(
         topic_id=fields.text("topic_id"),
         partition=fields.integer("partition", 0, PARTITIONS_MAX),
-        chain_before=fields.peek_digest("chain_before"),
-        entries=entries,
+        chain_before=fields.digest("chain_before"),
+        entries=Rows(entries, partial(_read_row, read_entry, fields.key)),
     )
 
 
 def _read_index(fields: Fields) -> IndexPage:
-    leaves = tuple(read_ref(one) for one in fields.inners("leaves", INDEX_REFS_MAX))
-    _check_order(fields, [(one.base, one.next_offset) for one in leaves])
-    return IndexPage(
+    leaves = fields.items("leaves", INDEX_REFS_MAX, 1)
+    page = IndexPage(
         topic_id=fields.text("topic_id"),
         partition=fields.integer("partition", 0, PARTITIONS_MAX),
-        leaves=leaves,
+        leaves=Rows(leaves, partial(_read_row, read_ref, fields.key)),
     )
+    if fields.digest("chain_before") != page.chain_before:
+        fields.refuse("chain_before", "is not that of its first row")
+    return page
 
 
-def _check_order(fields: Fields, ranges: list[tuple[Offset, Offset]]) -> None:
-    if not ranges:
-        fields.refuse("the page", "is empty")
-    for (_, end), (start, _) in pairwise(ranges):
-        if start < end:
-            fields.refuse("the page", f"overlaps itself at offset {start}")
+def _read_row(read: Callable[[Fields], Row], key: str, value: object, number: int) -> Row:
+    return read(Fields(value, key=key, place=f"row {number}"))
 
 
 def open_page(ref: PageRef, data: Bytes) -> Page:
     """The page that `ref` refers to; `ColdCorrupt` if these are not its bytes."""
-    _check_bytes(ref, data)
+    if len(data) != ref.size:
+        raise ColdCorrupt(ref.key, f"it has {len(data)} bytes, {ref.size} were published")
+    if sha256(data).hexdigest() != ref.sha256:
+        raise ColdCorrupt(ref.key, "its SHA-256 is not the published one")
     page = decode_page(data, key=ref.key)
+    rows = rows_of(page)
+    if (rows[0].base, rows[-1].next_offset) != (ref.base, ref.next_offset):
+        raise ColdCorrupt(ref.key, "its offsets are not those of its reference")
+    return page
+
+
+def check_page(ref: PageRef, page: Page) -> None:
+    """Look at every row: they tile the page, and add up to what `ref` says.
+
+    For whoever builds on a page (sealing, restoring, scrubbing); a search does without.
+    """
+    for one, two in pairwise(rows_of(page)):
+        if two.base < one.next_offset:
+            raise ColdCorrupt(ref.key, f"it overlaps itself at offset {two.base}")
     if described(page) != described(ref):
         raise ColdCorrupt(ref.key, "its content is not what its reference says")
-    return page
+    if isinstance(page, LeafPage):
+        chain.check(page.chain_before, page.entries, key=ref.key)
+
+
+def rows_of(page: Page) -> Sequence[Entry | PageRef]:
+    return page.entries if isinstance(page, LeafPage) else page.leaves
 
 
 class Described(NamedTuple):
@@ -263,7 +285,7 @@ class Described(NamedTuple):
 def described(what: Page | PageRef) -> Described:
     if isinstance(what, PageRef):
         return Described(*(getattr(what, name) for name in Described._fields))
-    rows = what.entries if isinstance(what, LeafPage) else what.leaves
+    rows = rows_of(what)
     return Described(
         base=rows[0].base,
         next_offset=rows[-1].next_offset,
@@ -282,13 +304,6 @@ def refer(page: Page, *, key: str, data: bytes) -> PageRef:
     """The reference to a page that is stored as `data` at `key`."""
     about = described(page)._asdict()
     return PageRef(key=key, sha256=sha256(data).hexdigest(), size=len(data), **about)
-
-
-def _check_bytes(ref: PageRef, data: Bytes) -> None:
-    if len(data) != ref.size:
-        raise ColdCorrupt(ref.key, f"it has {len(data)} bytes, {ref.size} were published")
-    if sha256(data).hexdigest() != ref.sha256:
-        raise ColdCorrupt(ref.key, "its SHA-256 is not the published one")
 
 
 def _packed(value: dict[str, object]) -> bytes:

@@ -62,22 +62,16 @@ class Fields:
             self.refuse(name, "is not a SHA-256 in hexadecimal digits")
         return value
 
-    def peek_digest(self, name: str) -> str:
-        """The same, to be taken again by another reader of these fields."""
-        value = self.digest(name)
-        self._left[name] = value
-        return value
-
     def flag(self, name: str) -> bool:
         value = self._take(name)
         if not isinstance(value, bool):
             self.refuse(name, "is neither true nor false")
         return value
 
-    def items(self, name: str, count_max: int) -> list[object]:
+    def items(self, name: str, count_max: int, count_min: int = 0) -> list[object]:
         value = self._take(name)
-        if not isinstance(value, list) or len(value) > count_max:
-            self.refuse(name, f"is not a list of at most {count_max}")
+        if not isinstance(value, list) or not count_min <= len(value) <= count_max:
+            self.refuse(name, f"is not a list of {count_min} to {count_max}")
         return value
 
     def pairs(self, name: str, count_max: int) -> list[tuple[int, int]]:

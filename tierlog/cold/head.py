@@ -19,10 +19,12 @@ from tierlog.types import LeaderEpoch, Offset, TimestampMs
 FORMAT = 1
 ENTRIES_INLINE_MAX = 32
 """Entries in HEAD before they move to a leaf page. Few, since HEAD is written at every publish: 32
-keep it near 3 kB."""
-LEAF_REFS_INLINE_MAX = 32
+keep it near 5 kB."""
+LEAF_REFS_INLINE_MAX = 4
+"""Full leaf pages in HEAD before their references move to an index page."""
 LEAF_ENTRIES_MAX = 256
-INDEX_REFS_MAX = 256
+INDEX_REFS_MAX = 1024
+"""Many, since a reference takes 150 bytes of every HEAD: a million segments then need four."""
 
 
 class Writer(NamedTuple):

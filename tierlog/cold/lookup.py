@@ -12,7 +12,7 @@ lies before the log start: then the search goes on behind it.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head, PageRef
@@ -47,7 +47,7 @@ def _in_leaf(ref: PageRef, offset: Offset, opened: Opened) -> Found:
     return entries[_first_ending_behind(entries, offset)]
 
 
-def _first_ending_behind(rows: tuple[Entry, ...] | tuple[PageRef, ...], offset: Offset) -> int:
+def _first_ending_behind(rows: Sequence[Entry | PageRef], offset: Offset) -> int:
     return bisect_right(rows, offset, key=_end)
 
 
@@ -108,7 +108,7 @@ def _rows(
     def passes(row: Entry | PageRef) -> bool:
         return row.next_offset > start and wanted(row)
 
-    def of_leaves(leaves: tuple[PageRef, ...]) -> Iterator[Entry | PageRef]:
+    def of_leaves(leaves: Sequence[PageRef]) -> Iterator[Entry | PageRef]:
         for leaf in filter(passes, leaves):
             if leaf.key in opened:
                 yield from filter(passes, open_leaf(leaf, opened).entries)

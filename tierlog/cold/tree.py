@@ -180,18 +180,20 @@ class _Sealing:
         partial = _partial_leaf(head, self._limits)
         before = _chain_before(head)
         if partial:
-            entries = (*open_leaf(partial, self._opened).entries, *entries)
+            page = open_leaf(partial, self._opened)
+            codec.check_page(partial, page)
+            entries = (*page.entries, *entries)
             leaves, before = leaves[:-1], partial.chain_before
             self._discard(partial)
         for start in range(0, len(entries), size):
-            page = LeafPage(
+            leaf = LeafPage(
                 topic_id=head.topic_id,
                 partition=head.partition,
                 chain_before=before,
                 entries=entries[start : start + size],
             )
-            before = page.chain_after
-            leaves = (*leaves, self._write(page, page.entries[0].base))
+            before = leaf.chain_after
+            leaves = (*leaves, self._write(leaf, leaf.entries[0].base))
         self.head = replace(self.head, entries=(), leaves=leaves)
 
     def seal_leaves(self) -> None:
@@ -201,16 +203,18 @@ class _Sealing:
         moving = head.leaves[: len(head.leaves) - len(staying)]
         indexes = head.indexes
         if partial := _partial_index(head, self._limits):
-            moving = (*open_index(partial, self._opened).leaves, *moving)
+            page = open_index(partial, self._opened)
+            codec.check_page(partial, page)
+            moving = (*page.leaves, *moving)
             indexes = indexes[:-1]
             self._discard(partial)
         for start in range(0, len(moving), size):
-            page = IndexPage(
+            index = IndexPage(
                 topic_id=head.topic_id,
                 partition=head.partition,
                 leaves=moving[start : start + size],
             )
-            indexes = (*indexes, self._write(page, page.leaves[0].base))
+            indexes = (*indexes, self._write(index, index.leaves[0].base))
         self.head = replace(self.head, leaves=staying, indexes=indexes)
 
     def done(self) -> Appended:
