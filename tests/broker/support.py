@@ -18,10 +18,11 @@ from tests.hot.support import FixedClock, batch
 from tierlog.broker.controller import NewTopic
 from tierlog.broker.dispatch import Dispatcher
 from tierlog.broker.handlers import registry
-from tierlog.broker.node import LOGS, META, Node
+from tierlog.broker.node import Node
 from tierlog.broker.request import Answer, Parts, Peer
 from tierlog.broker.topics import Topic
 from tierlog.config import NodeSettings
+from tierlog.config.directories import LOGS, META
 from tierlog.env import Env, LocalTasks, PlainSenders, SystemRng
 from tierlog.hot import LogDirectory
 from tierlog.metastore import Entry, Event, LocalMetaStore, MetaStore, Session, TxnResult

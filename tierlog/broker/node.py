@@ -22,6 +22,7 @@ from tierlog.broker.space import Marks, Space
 from tierlog.broker.stats import NodeStats
 from tierlog.broker.upkeep import Upkeep
 from tierlog.config import parse_address
+from tierlog.config.directories import LOGS, META
 from tierlog.hot import LogDirectory
 from tierlog.hot.directory import FILES_MAX
 from tierlog.metastore import Compare, LocalMetaStore, Put, values
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from tierlog.wire.messages.api_versions import ApiVersion
 
 logger = logging.getLogger(__name__)
-
-LOGS = "log"
-META = "meta"
 
 
 class Node:

@@ -1,0 +1,71 @@
+"""What a restore brought back, and what it could not: a value for whoever prints it."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tierlog.cold.head import Incarnation
+from tierlog.types import LeaderEpoch, Offset
+
+
+class Outcome(Enum):
+    RESTORED = "restored"
+    """As its HEAD says."""
+    REBUILT = "rebuilt"
+    """HEAD was gone; a new one was made from the segments that are in the bucket."""
+    EMPTY = "empty"
+    """Nothing of it was ever published."""
+    UNTIERED = "untiered"
+    """Its records were never meant for the bucket: it begins anew, without them."""
+    LOST = "lost"
+    """Its HEAD is gone or cannot be read, and it cannot be told where its offsets end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReport:
+    topic: str
+    topic_id: str
+    partition: int
+    outcome: Outcome
+    leader_epoch: LeaderEpoch
+    log_start: Offset
+    next_offset: Offset
+    """What the old cluster acknowledged from here on is not in the bucket."""
+    records: int = 0
+    bytes: int = 0
+    published_ms: int = -1
+    """When HEAD was last published: what was acknowledged later, or not sealed by then, is lost."""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """For people: what is there, and what is not."""
+        if self.outcome is Outcome.LOST:
+            return "not restored: it is unknown where its offsets end"
+        if self.outcome is Outcome.UNTIERED:
+            return "begins anew: the topic is not tiered, its records were never in the bucket"
+        if self.outcome is Outcome.EMPTY:
+            return "begins anew: nothing of it was published; what was acknowledged is lost"
+        return (
+            f"offsets {self.log_start} to {self.next_offset} are back; "
+            f"what was acknowledged from {self.next_offset} on is lost"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    cluster_id: str
+    after: Incarnation
+    incarnation: Incarnation
+    partitions: tuple[PartitionReport, ...]
+    deleted: tuple[str, ...]
+    """Names of topics whose deletion was under way: they do not come back."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a node may start. Otherwise repair what is named and run the restore again."""
+        return all(one.outcome is not Outcome.LOST for one in self.partitions)
+
+    @property
+    def is_sound(self) -> bool:
+        """Complete, and nothing in the bucket is damaged or missing."""
+        return self.is_complete and not any(one.problems for one in self.partitions)

@@ -1,0 +1,261 @@
+"""Restore: a data directory made from the bucket alone, and the old cluster fenced off from it.
+
+In this order, each step fit to be repeated after a crash:
+1. The plan is written into the directory, which must be empty (`restoreplan`).
+2. STATE gets the new life of the cluster: older nodes create and delete nothing any more.
+3. EVERY HEAD is claimed in the name of the new life, and walked: older nodes publish nothing any
+   more, and what is wrong with a manifest is known. A partition that never published gets its first
+   HEAD here, for the same reason.
+4. Logs are begun where HEAD ends, with the producers and leader epochs of the last segment.
+5. The metastore is filled, and the plan removed.
+
+What the old cluster acknowledged and had not published is not in the bucket. Until its next publish
+an old node that still runs goes on to acknowledge: stop it first. Producer ids carry the new life's
+number, so none is ever given out twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tierlog.cold.clusterstate import decode_state
+from tierlog.cold.head import Incarnation
+from tierlog.cold.layout import FORMAT_JSON, STATE, PartitionKeys, cluster_prefix
+from tierlog.cold.localcopy import LocalCopies
+from tierlog.cold.publisher import Place
+from tierlog.cold.refusals import ClusterUnknown
+from tierlog.cold.report import Report
+from tierlog.cold.restoreplan import Plan, has_content, read_plan, remove_plan, write_plan
+from tierlog.cold.restoring import PartitionRestore
+from tierlog.cold.statekeeper import StateKeeper
+from tierlog.config import InvalidConfig, NodeSettings, topic_config
+from tierlog.config.directories import COLD, LOGS, META
+from tierlog.hot import LogDirectory
+from tierlog.metastore import LocalMetaStore, Put, values
+from tierlog.objectstore.errors import NoSuchObject
+from tierlog.types import LeaderEpoch
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from tierlog.cold.clusterstate import ClusterState, TopicRecord
+    from tierlog.cold.report import PartitionReport
+    from tierlog.env import Env
+    from tierlog.metastore.port import Change
+    from tierlog.objectstore.port import ObjectStore
+
+T = TypeVar("T")
+
+PARTITIONS_AT_ONCE = 16
+CHANGES_MAX = 1000
+"""Of one transaction of the metastore."""
+
+
+async def restore(
+    env: Env,
+    store: ObjectStore,
+    data: str,
+    *,
+    cluster_id: str | None = None,
+    node_id: int = 1,
+    prefix: str = "",
+) -> Report:
+    """Prepare the directory `data` for a node of this id. Repeat it after any error.
+
+    Raises `ClusterUnknown` if the bucket holds no such cluster, or several and none was named, or
+    the directory is in use; `ForeignIncarnation` if somebody else restored the cluster meanwhile.
+    """
+    plan = await _plan(env, store, data, cluster_id=cluster_id, prefix=prefix)
+    directory = LogDirectory(env, f"{data}/{LOGS}")
+    try:
+        metastore = await LocalMetaStore.open(env, f"{data}/{META}")
+        try:
+            restoring = _Restore(env, store, data, plan, prefix=prefix, node_id=node_id)
+            report = await restoring.run(directory, metastore)
+        finally:
+            await metastore.close()
+    finally:
+        directory.close()
+    if report.is_complete:
+        await env.tasks.in_thread(remove_plan, env.disk, data)
+    return report
+
+
+async def find_clusters(store: ObjectStore, *, prefix: str = "") -> list[str]:
+    """The ids of the clusters in the bucket: two requests each, whatever they hold."""
+    root = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+    found: list[str] = []
+    after = ""
+    while (key := await _first_key(store, root, after)) is not None:
+        name, slash, _ = key.removeprefix(root).partition("/")
+        # Behind everything below this name: "0" is the character after the slash.
+        after = f"{root}{name}0"
+        if slash and await _exists(store, f"{root}{name}/{FORMAT_JSON}"):
+            found.append(name)
+    return found
+
+
+async def _first_key(store: ObjectStore, root: str, after: str) -> str | None:
+    async for page in store.list(root, after=after):
+        if page:
+            return page[0].key
+    return None
+
+
+async def _exists(store: ObjectStore, key: str) -> bool:
+    try:
+        await store.head(key)
+    except NoSuchObject:
+        return False
+    return True
+
+
+# The plan
+
+
+async def _plan(
+    env: Env, store: ObjectStore, data: str, *, cluster_id: str | None, prefix: str
+) -> Plan:
+    known = await env.tasks.in_thread(read_plan, env.disk, data)
+    if known is not None:
+        if cluster_id not in (None, known.cluster_id):
+            raise ClusterUnknown(
+                f"a restore of cluster {known.cluster_id} into {data} was begun and has not ended, "
+                f"{cluster_id} is asked for: name an empty directory"
+            )
+        return known
+    if env.disk.exists(data) and has_content(env.disk, data):
+        raise ClusterUnknown(f"{data} is not empty: a restore takes a directory of its own")
+    plan = await _new_plan(env, store, cluster_id or await _only_cluster(store, prefix), prefix)
+    await env.tasks.in_thread(write_plan, env.disk, data, plan)
+    return plan
+
+
+async def _only_cluster(store: ObjectStore, prefix: str) -> str:
+    found = await find_clusters(store, prefix=prefix)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ClusterUnknown("there is no cluster in this store")
+    raise ClusterUnknown(f"there are several clusters in this store, name one: {', '.join(found)}")
+
+
+async def _new_plan(env: Env, store: ObjectStore, cluster_id: str, prefix: str) -> Plan:
+    try:
+        got = await store.get(cluster_prefix(prefix, cluster_id) + STATE)
+    except NoSuchObject:
+        raise ClusterUnknown(f"the store has no {STATE} of a cluster {cluster_id}") from None
+    state = decode_state(got.data)
+    number = state.incarnation.number + 1
+    return Plan(
+        cluster_id=cluster_id,
+        after=state.incarnation,
+        incarnation=Incarnation(number, str(env.rng.uuid())),
+        process=str(env.rng.uuid()),
+    )
+
+
+class _Restore:
+    def __init__(
+        self, env: Env, store: ObjectStore, data: str, plan: Plan, *, prefix: str, node_id: int
+    ) -> None:
+        self._env = env
+        self._store = store
+        self._plan = plan
+        self._node_id = node_id
+        self._prefix = cluster_prefix(prefix, plan.cluster_id)
+        self._copies = LocalCopies(env, f"{data}/{COLD}")
+        self._turns = asyncio.Semaphore(PARTITIONS_AT_ONCE)
+
+    async def run(self, directory: LogDirectory, metastore: LocalMetaStore) -> Report:
+        plan = self._plan
+        keeper = StateKeeper(
+            self._store,
+            self._prefix,
+            self._env,
+            cluster_id=plan.cluster_id,
+            incarnation=plan.incarnation,
+        )
+        state = await keeper.begin_life(after=plan.after)
+        await self._copies.open()
+        done = await self._partitions(state, directory)
+        report = Report(
+            cluster_id=plan.cluster_id,
+            after=plan.after,
+            incarnation=plan.incarnation,
+            partitions=tuple(done),
+            deleted=tuple(sorted(one.name for one in state.deleted.values())),
+        )
+        if report.is_complete:
+            await self._fill(metastore, state, report)
+        return report
+
+    async def _partitions(
+        self, state: ClusterState, directory: LogDirectory
+    ) -> list[PartitionReport]:
+        parts = [
+            self._partition(state, topic_id, index)
+            for topic_id, topic in sorted(state.topics.items())
+            for index in range(topic.partitions)
+        ]
+        epochs = await asyncio.gather(*(self._in_turn(part.peek()) for part in parts))
+        # One for all: a partition that never published had the epochs of the others, and clients
+        # that remember a later one than they are told would not believe it.
+        epoch = LeaderEpoch(max(epochs, default=0))
+        work = (part.run(directory, epoch=epoch) for part in parts)
+        return await asyncio.gather(*(self._in_turn(one) for one in work))
+
+    async def _in_turn(self, work: Coroutine[Any, Any, T]) -> T:
+        async with self._turns:
+            return await work
+
+    def _partition(self, state: ClusterState, topic_id: str, index: int) -> PartitionRestore:
+        topic = state.topics[topic_id]
+        place = Place(
+            topic=topic.name, topic_id=topic_id, partition=index, partition_count=topic.partitions
+        )
+        return PartitionRestore(
+            self._env,
+            self._store,
+            PartitionKeys(self._prefix, topic_id, index),
+            place=place,
+            plan=self._plan,
+            ancestors=state.ancestors,
+            copies=self._copies,
+            is_tiered=_is_tiered(topic),
+        )
+
+    async def _fill(self, metastore: LocalMetaStore, state: ClusterState, report: Report) -> None:
+        plan = self._plan
+        changes: list[Change] = []
+        for topic_id, topic in state.topics.items():
+            value = values.TopicState(name=topic.name, configs=topic.configs)
+            changes.append(Put(values.topic_key(bytes.fromhex(topic_id)), value.to_bytes()))
+            changes.append(Put(values.name_key(topic.name), topic_id.encode()))
+        changes += [self._partition_put(one) for one in report.partitions]
+        ids = values.ProducerIdsState(incarnation=plan.incarnation.number)
+        changes.append(Put(values.PRODUCER_IDS, ids.to_bytes()))
+        cluster = values.ClusterState(
+            id=plan.cluster_id,
+            incarnation=plan.incarnation.number,
+            incarnation_id=plan.incarnation.id,
+        )
+        changes.append(Put(values.CLUSTER, cluster.to_bytes()))
+        for first in range(0, len(changes), CHANGES_MAX):
+            await metastore.txn([], changes[first : first + CHANGES_MAX])
+
+    def _partition_put(self, done: PartitionReport) -> Put:
+        alone = (self._node_id,)
+        value = values.PartitionState(
+            replicas=alone, isr=alone, leader=self._node_id, leader_epoch=done.leader_epoch
+        )
+        key = values.partition_key(bytes.fromhex(done.topic_id), done.partition)
+        return Put(key, value.to_bytes())
+
+
+def _is_tiered(topic: TopicRecord) -> bool:
+    try:
+        return topic_config(topic.configs, NodeSettings()).remote_storage_enable
+    except InvalidConfig:
+        return True  # A newer node's words. If there is no HEAD, this is said as well.

@@ -1,0 +1,205 @@
+"""The restore of one partition: its HEAD claimed and walked, its log begun where HEAD ends.
+
+Repeated after a crash it finds its own claim and its own log, and changes neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tierlog.cold import segment_object
+from tierlog.cold.codec import decode_head
+from tierlog.cold.errors import ColdCorrupt, InvariantBroken, TailCut
+from tierlog.cold.head import Writer
+from tierlog.cold.layout import SEGMENTS
+from tierlog.cold.publisher import ROUNDS_MAX, Publisher
+from tierlog.cold.refusals import Fenced, SwapLost
+from tierlog.cold.report import Outcome, PartitionReport
+from tierlog.cold.walk import Walk
+from tierlog.hot import LogSettings, Seed
+from tierlog.hot.log import FIRST_OFFSET
+from tierlog.metastore import values
+from tierlog.objectstore.errors import NoSuchObject
+from tierlog.objectstore.port import Span
+from tierlog.types import LeaderEpoch, Offset, Position
+
+if TYPE_CHECKING:
+    from tierlog.cold.entry import Entry
+    from tierlog.cold.head import Head, Incarnation
+    from tierlog.cold.layout import PartitionKeys
+    from tierlog.cold.localcopy import LocalCopies
+    from tierlog.cold.publisher import Place
+    from tierlog.cold.restoreplan import Plan
+    from tierlog.env import Env
+    from tierlog.hot import LogDirectory
+    from tierlog.objectstore.port import ObjectStore
+
+
+class PartitionRestore:
+    def __init__(
+        self,
+        env: Env,
+        store: ObjectStore,
+        keys: PartitionKeys,
+        *,
+        place: Place,
+        plan: Plan,
+        ancestors: tuple[Incarnation, ...],
+        copies: LocalCopies,
+        is_tiered: bool,
+    ) -> None:
+        self._env = env
+        self._store = store
+        self._keys = keys
+        self._place = place
+        self._plan = plan
+        self._ancestors = ancestors
+        self._copies = copies
+        self._is_tiered = is_tiered
+        self._problems: list[str] = []
+
+    async def peek(self) -> LeaderEpoch:
+        """The least leader epoch that a claim may have now."""
+        try:
+            head = await self._read_head()
+        except ColdCorrupt:
+            return LeaderEpoch(0)
+        if head is None:
+            return LeaderEpoch(0)
+        is_mine = self._is_mine(head)
+        return LeaderEpoch(head.writer.leader_epoch + (0 if is_mine else 1))
+
+    async def run(self, directory: LogDirectory, *, epoch: LeaderEpoch) -> PartitionReport:
+        try:
+            head = await self._read_head()
+        except ColdCorrupt as fault:
+            return self._lost(epoch, str(fault))
+        if head is None and not self._is_tiered:
+            await self._begin_log(directory, FIRST_OFFSET, Seed())
+            return self._report(None, epoch, Outcome.UNTIERED)
+        if head is None and await self._has_segments():
+            return self._lost(epoch, f"{self._keys.head} is gone, though there are segments")
+        return await self._claim_and_begin(directory, epoch)
+
+    async def _claim_and_begin(
+        self, directory: LogDirectory, epoch: LeaderEpoch
+    ) -> PartitionReport:
+        try:
+            head = await self._claim(epoch)
+        except (ColdCorrupt, InvariantBroken) as fault:
+            return self._lost(epoch, f"{self._keys.head}: {fault}")
+        walk = Walk(self._store, self._keys, head)
+        await walk.run()
+        self._problems += walk.problems
+        seed = await self._seed(head, walk.last)
+        await self._begin_log(directory, max(head.next_offset, head.log_start), seed)
+        is_empty = walk.last is None and head.next_offset == self._place.start
+        outcome = Outcome.EMPTY if is_empty else Outcome.RESTORED
+        return self._report(head, head.writer.leader_epoch, outcome)
+
+    # HEAD
+
+    async def _read_head(self) -> Head | None:
+        try:
+            got = await self._store.get(self._keys.head)
+        except NoSuchObject:
+            return None
+        return decode_head(got.data, key=self._keys.head)
+
+    def _is_mine(self, head: Head) -> bool:
+        mine = self._plan.incarnation, self._plan.process
+        return (head.incarnation, head.writer.process) == mine
+
+    async def _has_segments(self) -> bool:
+        async for page in self._store.list(self._keys.full(SEGMENTS)):
+            if page:
+                return True
+        return False
+
+    async def _claim(self, epoch: LeaderEpoch) -> Head:
+        """An old node that restarts right now claims, too, and takes a later epoch each time. It
+        does so once; its next publish is refused."""
+        for _ in range(ROUNDS_MAX):
+            epoch = await self._epoch_now(epoch)
+            publisher = Publisher(
+                self._store,
+                self._keys,
+                self._env,
+                place=self._place,
+                writer=Writer(epoch, self._plan.process),
+                incarnation=self._plan.incarnation,
+                ancestors=self._ancestors,
+                copies=self._copies,
+            )
+            try:
+                return await publisher.claim()
+            except Fenced:
+                continue
+        raise SwapLost(self._keys.head)
+
+    async def _epoch_now(self, epoch: LeaderEpoch) -> LeaderEpoch:
+        head = await self._read_head()
+        if head is None:
+            return epoch
+        if self._is_mine(head):
+            return head.writer.leader_epoch
+        return max(epoch, LeaderEpoch(head.writer.leader_epoch + 1))
+
+    # The log
+
+    async def _seed(self, head: Head, last: Entry | None) -> Seed:
+        """Without the producers a retry of what was published would be written twice."""
+        if last is None:
+            return Seed(epochs=head.leader_epochs)
+        try:
+            producers = await self._producers(last)
+        except (NoSuchObject, ColdCorrupt) as fault:
+            self._problems.append(
+                f"the producers of the last segment are unknown, their retries are not: {fault}"
+            )
+            return Seed(epochs=head.leader_epochs)
+        return Seed(producers=producers, epochs=head.leader_epochs)
+
+    async def _producers(self, entry: Entry) -> bytes:
+        key = self._keys.full(entry.key)
+        try:
+            footer = await self._footer(key, segment_object.TAIL_BYTES)
+        except TailCut as cut:
+            footer = await self._footer(key, cut.needed)
+        section = footer.section("producers")
+        if section is None or not section.size:
+            return b""
+        end = Position(section.position + section.size)
+        got = await self._store.get(key, span=Span(section.position, end))
+        segment_object.check_section(section, got.data, key=entry.key)
+        return bytes(got.data)
+
+    async def _footer(self, key: str, size: int) -> segment_object.Footer:
+        got = await self._store.get_tail(key, size)
+        return segment_object.parse_tail(got.data, object_size=got.stat.size, key=key)
+
+    async def _begin_log(self, directory: LogDirectory, start: Offset, seed: Seed) -> None:
+        name = values.log_name(bytes.fromhex(self._place.topic_id), self._place.partition)
+        log = await directory.open_log(name, LogSettings(), start=start, seed=seed)
+        await log.close()
+
+    # What is said of it
+
+    def _lost(self, epoch: LeaderEpoch, problem: str) -> PartitionReport:
+        self._problems.append(problem)
+        return self._report(None, epoch, Outcome.LOST)
+
+    def _report(self, head: Head | None, epoch: LeaderEpoch, outcome: Outcome) -> PartitionReport:
+        return PartitionReport(
+            topic=self._place.topic,
+            topic_id=self._place.topic_id,
+            partition=self._place.partition,
+            outcome=outcome,
+            leader_epoch=epoch,
+            log_start=head.log_start if head else FIRST_OFFSET,
+            next_offset=max(head.next_offset, head.log_start) if head else FIRST_OFFSET,
+            records=head.records if head else 0,
+            bytes=head.bytes if head else 0,
+            published_ms=head.published_ms if head else -1,
+            problems=tuple(self._problems),
+        )
