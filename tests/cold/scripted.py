@@ -2,14 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from enum import Enum, auto
 
 from tierlog.env import Clock
 from tierlog.objectstore.body import BytesBody, read_body
 from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.objectstore.memory import MemoryStore
-from tierlog.objectstore.port import Body, Got, Outcome, Span, Written
+from tierlog.objectstore.port import Body, Got, Outcome, Span, Stat, Written
 
 AMBIGUOUS = Written(outcome=Outcome.AMBIGUOUS, detail="500")
 
@@ -38,11 +38,33 @@ class ScriptedStore(MemoryStore):
         self.reads_failing = 0
         self.before_write: Callable[[], Awaitable[None]] | None = None
         """Called once, when the next conditional write leaves: somebody else is faster."""
+<<<<<<< HEAD
         self.writes: list[str] = []
         self.calls = 0
         """So many requests were made."""
         self._death: tuple[int, Exception, bool] | None = None
         self._late: list[Callable[[], Awaitable[Written]]] = []
+=======
+        self.writes: deque[str] = deque()
+        self.calls = 0
+        """So many requests were made."""
+        self._death: tuple[int, Exception, bool] | None = None
+        self._late: deque[Callable[[], Awaitable[Written]]] = deque()
+
+    def die(self, number: int, error: Exception, *, after: bool) -> None:
+        """Whoever makes this request does not live to hear the answer; once."""
+        self._death = number, error, after
+
+    def _begin(self) -> Exception | None:
+        """Raises if the caller dies before the request leaves; returns what it dies of later."""
+        number, self.calls = self.calls, self.calls + 1
+        if self._death is None or self._death[0] != number:
+            return None
+        (_, error, after), self._death = self._death, None
+        if not after:
+            raise error
+        return error
+>>>>>>> upload
 
     def die(self, number: int, error: Exception, *, after: bool) -> None:
         """Whoever makes this request does not live to hear the answer; once."""
@@ -66,13 +88,32 @@ class ScriptedStore(MemoryStore):
         etag: str | None = None,
         version_id: str | None = None,
     ) -> Got:
+<<<<<<< HEAD
+=======
+        self._read()
+        return await super().get(key, span=span, etag=etag, version_id=version_id)
+
+    async def get_tail(self, key: str, size: int) -> Got:
+        self._read()
+        return await super().get_tail(key, size)
+
+    async def head(self, key: str, *, version_id: str | None = None) -> Stat:
+        self._read()
+        return await super().head(key, version_id=version_id)
+
+    async def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[Stat]]:
+        self._read()
+        async for page in super().list(prefix, after=after):
+            yield page
+
+    def _read(self) -> None:
+>>>>>>> upload
         death = self._begin()
         if death is not None:
             raise death
         if self.reads_failing:
             self.reads_failing -= 1
             raise StoreUnavailable("503")
-        return await super().get(key, span=span, etag=etag, version_id=version_id)
 
     async def put_if_absent(self, key: str, body: Body) -> Written:
         data = BytesBody(read_body(body))
@@ -103,7 +144,7 @@ class ScriptedStore(MemoryStore):
             return Written(outcome=Outcome.LOST, detail="412")
         return AMBIGUOUS if fate is Fate.ANSWER_LOST else written
 
-    async def land(self) -> list[Outcome]:
+    async def land(self) -> Sequence[Outcome]:
         """What was late arrives; the answers that nobody hears."""
-        late, self._late = self._late, []
+        late, self._late = self._late, deque()
         return [(await put()).outcome for put in late]

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from tierlog.cold.cell import Cell, Seen, write_once
 from tierlog.cold.chain import genesis
 from tierlog.cold.codec import decode_head, encode_head
-from tierlog.cold.errors import InvariantBroken
 from tierlog.cold.head import Head
+from tierlog.cold.invariants import check
 from tierlog.cold.refusals import (
     Fenced,
     FencedByNewer,
@@ -172,7 +172,9 @@ class Publisher:
                 self._judge(seen)
             except HeadLost:
                 assert self.head is not None, "only what was known can be lost"
-                await self._swap(seen, self._stamp(self.head, self.head, self._new_nonce()))
+                value = self._stamp(self.head, self.head, self._new_nonce())
+                check(value, previous=self.head)
+                await self._swap(seen, value)
                 self.is_claimed = True
             return await self._claim()
 
@@ -201,7 +203,9 @@ class Publisher:
             await self._adopt(seen)
         else:
             head = self._first() if seen is None else seen.value
-            await self._swap(seen, self._stamp(head, head, nonce))
+            value = self._stamp(head, head, nonce)
+            check(value, previous=None if seen is None else head)
+            await self._swap(seen, value)
 
     def _first(self) -> Head:
         place = self.place
@@ -231,7 +235,7 @@ class Publisher:
             await self._adopt(seen)
             return seen.value
         value = self._stamp(draft.head, seen.value, nonce)
-        _check_not_back(value, seen.value)
+        check(value, previous=seen.value)
         # Pages first: whoever sees the HEAD must find what it refers to.
         for page in draft.pages:
             key = self.keys.full(page.key)
@@ -298,6 +302,7 @@ class Publisher:
             self.is_claimed = False
             raise
         self._judge_history(seen.value)
+        check(seen.value, previous=None)
 
     def _judge_place(self, found: Head) -> None:
         place = self.place
@@ -335,8 +340,3 @@ class Publisher:
     def _lost(self, found_version: int | None) -> HeadLost:
         known = -1 if self.head is None else self.head.version
         return HeadLost(self.keys.head, known_version=known, found_version=found_version)
-
-
-def _check_not_back(head: Head, before: Head) -> None:
-    if head.next_offset < before.next_offset or head.log_start < before.log_start:
-        raise InvariantBroken("forward", "what was published or trimmed cannot be taken back")

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 
 from tierlog.cold import segment_object
 from tierlog.cold.codec import decode_head
+<<<<<<< HEAD
 from tierlog.cold.errors import ColdCorrupt, TailCut
+=======
+from tierlog.cold.errors import ColdCorrupt, InvariantBroken, TailCut
+>>>>>>> upload
 from tierlog.cold.head import Writer
 from tierlog.cold.layout import SEGMENTS
 from tierlog.cold.publisher import ROUNDS_MAX, Publisher
@@ -84,7 +88,14 @@ class PartitionRestore:
     async def _claim_and_begin(
         self, directory: LogDirectory, epoch: LeaderEpoch
     ) -> PartitionReport:
+<<<<<<< HEAD
         head = await self._claim(epoch)
+=======
+        try:
+            head = await self._claim(epoch)
+        except (ColdCorrupt, InvariantBroken) as fault:
+            return self._lost(epoch, f"{self._keys.head}: {fault}")
+>>>>>>> upload
         walk = Walk(self._store, self._keys, head)
         await walk.run()
         self._problems += walk.problems

@@ -1,0 +1,174 @@
+"""Local copies go by rule U6 and not sooner."""
+
+import asyncio
+from dataclasses import replace
+
+from tests.cold.tiering import (
+    KEYS,
+    NODE,
+    TierNode,
+    bucket_of,
+    eager,
+    head_in,
+    play,
+    play_node,
+)
+from tests.hot.support import read_values
+from tierlog.cold.tiersettings import TopicTiering
+from tierlog.sim import SimWorld
+from tierlog.sim.objectstore import SimBucket
+
+
+async def seconds(count: float) -> None:
+    await asyncio.sleep(count)
+
+
+def test_an_uploaded_segment_stays_for_its_local_retention() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        await node.produce_sealed(b"a")
+        node.produce(b"b")
+        await seconds(55)
+        assert (node.log.log_start, node.prefix.uploaded_end) == (0, 1)
+        await seconds(10)
+        assert node.log.log_start == 1
+        await node.log.settle()
+        assert f"{0:020d}.log" not in node.env.disk.listdir(node.log.path)
+        assert read_values(node.log) == {1: b"b"}
+        assert node.tier.stats.dropped_segments == 1
+        assert node.tier.stats.dropped_bytes > 0
+
+    play_node(scenario)
+
+
+def test_what_is_not_published_is_never_dropped() -> None:
+    async def scenario(node: TierNode) -> None:
+        node.tiering = replace(eager(), local_retention_bytes=0)
+        node.store.is_closed = True
+        await node.open()
+        for _ in range(5):
+            await node.produce_sealed(b"x")
+        await seconds(130)
+        assert (node.log.log_start, node.tier.stats.dropped_segments) == (0, 0)
+
+    play_node(scenario)
+
+
+def test_bytes_beyond_the_limit_go_at_once_once_they_are_cold() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        for _ in range(5):
+            await node.produce_sealed(b"x" * 1000)
+        size = node.log.sealed()[0].size
+        node.tier.reconfigure(
+            KEYS.topic_id,
+            node.tier._topics[KEYS.topic_id],
+            TopicTiering(local_retention_ms=-1, local_retention_bytes=2 * size),
+        )
+        await seconds(5)
+        assert node.log.log_start == 3
+
+    play_node(scenario)
+
+
+def test_without_a_limit_everything_stays() -> None:
+    async def scenario(node: TierNode) -> None:
+        node.tiering = TopicTiering(local_retention_ms=-1)
+        await node.open()
+        await node.produce_sealed(b"x")
+        await seconds(200)
+        assert (node.log.log_start, node.prefix.uploaded_end) == (0, 1)
+
+    play_node(scenario)
+
+
+def test_an_object_that_is_gone_keeps_the_local_copy() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        await node.produce_sealed(b"a")
+        await seconds(5)
+        bucket = bucket_of(node)
+        (entry,) = head_in(bucket).entries
+        kept = bucket.shelf.items.pop(KEYS.full(entry.key))
+        await seconds(200)
+        assert node.log.log_start == 0
+        error = node.partition.status.last_error
+        assert error is not None
+        assert entry.key in error
+        bucket.shelf.items[KEYS.full(entry.key)] = kept
+        await seconds(200)
+        assert (node.log.log_start, node.partition.status.last_error) == (1, None)
+
+    play_node(scenario)
+
+
+def test_an_object_that_is_another_keeps_the_local_copy() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        await node.produce_sealed(b"a")
+        await seconds(5)
+        bucket = bucket_of(node)
+        (entry,) = head_in(bucket).entries
+        other = KEYS.full(entry.key)
+        bucket.shelf.items.pop(other)
+        bucket.shelf.put(other, b"another", now_ms=1)
+        await seconds(200)
+        assert node.log.log_start == 0
+        error = node.partition.status.last_error
+        assert error is not None
+        assert "7 bytes" in error
+
+    play_node(scenario)
+
+
+def test_a_head_that_was_rolled_back_is_repaired_before_anything_is_dropped() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        await node.produce_sealed(b"a")
+        await seconds(5)
+        bucket = bucket_of(node)
+        old = bucket.shelf.items[KEYS.head]
+        await node.produce_sealed(b"b")
+        await seconds(5)
+        bucket.shelf.items[KEYS.head] = old
+        await seconds(200)
+        assert (head_in(bucket).next_offset, node.log.log_start) == (2, 2)
+
+    play_node(scenario)
+
+
+def test_after_a_restart_the_window_counts_from_the_last_publish_that_is_known() -> None:
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        async def first() -> None:
+            node = await TierNode(world.env(NODE), bucket).open()
+            await node.produce_sealed(b"a")
+            await seconds(30)
+
+        async def second() -> None:
+            node = await TierNode(world.env(NODE), bucket, leader_epoch=2).open()
+            assert (node.prefix.uploaded_end, node.log.log_start) == (1, 0)
+            await seconds(25)
+            assert node.log.log_start == 0
+            await seconds(10)
+            assert node.log.log_start == 1
+
+        await world.start(NODE, first(), what="first life")
+        world.kill(NODE)
+        await world.start(NODE, second(), what="second life")
+
+    play(scenario)
+
+
+def test_a_store_that_is_away_drops_nothing() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        await node.produce_sealed(b"a")
+        await seconds(5)
+        node.store.is_closed = True
+        await seconds(130)
+        assert node.log.log_start == 0
+        node.store.is_closed = False
+        await seconds(120)
+        assert node.log.log_start == 1
+
+    play_node(scenario)

@@ -1,0 +1,399 @@
+"""The whole tier: what it waits for, what it refuses, what outlives a crash."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tests.cold.tiering import (
+    CLUSTER,
+    KEYS,
+    NODE,
+    TIERING,
+    TOPIC,
+    TOPIC_ID,
+    TierNode,
+    bucket_of,
+    data_of,
+    eager,
+    head_in,
+    play,
+    play_node,
+)
+from tests.hot.support import read_values, values_of
+from tierlog.cold.clusterstate import decode_state
+from tierlog.cold.head import Incarnation
+from tierlog.cold.layout import STATE, cluster_prefix
+from tierlog.cold.refusals import ForeignIncarnation
+from tierlog.objectstore.errors import StoreLies
+from tierlog.sim import HostDied, SimWorld
+from tierlog.sim.objectstore import SimBucket
+from tierlog.types import Offset
+
+STATE_KEY = cluster_prefix("", CLUSTER) + STATE
+
+
+async def seconds(count: float) -> None:
+    await asyncio.sleep(count)
+
+
+# The probe
+
+
+def test_a_store_that_lies_is_refused_at_the_start() -> None:
+    async def scenario(node: TierNode) -> None:
+        async def lie() -> None:
+            raise StoreLies("two racers won")
+
+        node.probe = lie
+        with pytest.raises(StoreLies):
+            await node.open()
+        assert not bucket_of(node).landed
+
+    play_node(scenario)
+
+
+def test_a_store_that_is_away_is_waited_for_with_growing_pauses() -> None:
+    async def scenario(node: TierNode) -> None:
+        node.store.is_closed = True
+        await node.open()
+        await node.produce_sealed(b"a")
+        await seconds(400)
+        assert not node.tier.is_ready
+        assert node.tier.last_error is not None
+        assert 8 < node.tier.stats.probe_count < 25
+        assert read_values(node.log) == {0: b"a"}
+        node.store.is_closed = False
+        await seconds(65)
+        assert node.tier.is_ready
+        assert (head_in(bucket_of(node)).next_offset, node.tier.last_error) == (1, None)
+
+    play_node(scenario)
+
+
+def test_a_store_that_hangs_does_not_hold_up_the_start() -> None:
+    async def scenario(node: TierNode) -> None:
+        async def hang() -> None:
+            await seconds(1000)
+
+        node.probe = hang
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await node.open()
+        assert 4 < loop.time() - began < 6
+        await node.produce_sealed(b"a")
+        await seconds(900)
+        assert (read_values(node.log), node.prefix.head) == ({0: b"a"}, None)
+        await seconds(105)
+        assert node.prefix.uploaded_end == 1
+
+    play_node(scenario)
+
+
+def test_a_start_takes_no_longer_than_the_store() -> None:
+    async def scenario(node: TierNode) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await node.open()
+        assert loop.time() - began < 1
+
+    play_node(scenario)
+
+
+def test_an_outage_later_on_is_ended_by_a_probe() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        await node.produce_sealed(b"a")
+        await seconds(3)
+        node.store.is_closed = True
+        await node.produce_sealed(b"b")
+        await seconds(300)
+        assert not node.tier.is_ready
+        assert node.store.asked < 200
+        probed = node.tier.stats.probe_count
+        node.store.is_closed = False
+        await seconds(65)
+        assert (node.tier.stats.probe_count, node.prefix.uploaded_end) == (probed + 1, 2)
+        assert node.partition.status.last_error is None
+
+    play_node(scenario)
+
+
+def test_a_lie_that_is_found_after_an_outage_stops_everything() -> None:
+    async def scenario(node: TierNode) -> None:
+        is_lying = False
+
+        async def lie() -> None:
+            if is_lying:
+                raise StoreLies("a stale write won")
+
+        node.probe = lie
+        node.store.is_closed = True
+        await node.open()
+        is_lying = True
+        node.store.is_closed = False
+        await node.produce_sealed(b"a")
+        await seconds(100)
+        assert isinstance(node.tier.refusal, StoreLies)
+        assert not bucket_of(node).landed
+        assert read_values(node.log) == {0: b"a"}
+
+    play_node(scenario)
+
+
+# STATE
+
+
+def test_a_topic_stands_in_the_state_before_its_first_publish() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        await node.produce_sealed(b"a")
+        await seconds(3)
+        landed = [each.key for each in bucket_of(node).landed]
+        state = decode_state(bucket_of(node).shelf.items[STATE_KEY].data)
+        assert state.topics == {TOPIC_ID: TOPIC}
+        with_topic = [
+            number
+            for number, each in enumerate(bucket_of(node).landed)
+            if each.key == STATE_KEY and decode_state(each.data).topics
+        ]
+        assert with_topic[0] < landed.index(KEYS.head)
+
+    play_node(scenario)
+
+
+def test_a_change_of_the_topic_is_written_at_once() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        await seconds(1)
+        altered = replace(TOPIC, configs={"retention.ms": "5"})
+        node.tier.reconfigure(TOPIC_ID, altered, TIERING)
+        await seconds(1)
+        state = decode_state(bucket_of(node).shelf.items[STATE_KEY].data)
+        assert state.topics == {TOPIC_ID: altered}
+
+    play_node(scenario)
+
+
+def test_a_deleted_topic_is_deleted_in_the_state() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        await node.produce_sealed(b"a")
+        await seconds(2)
+        await node.tier.detach(TOPIC_ID, 0)
+        await node.tier.delete_topic(TOPIC_ID)
+        await node.tier.forget_copy(TOPIC_ID, 0)
+        state = decode_state(bucket_of(node).shelf.items[STATE_KEY].data)
+        assert (dict(state.topics), list(state.deleted)) == ({}, [TOPIC_ID])
+        assert await node.tier.known_head(TOPIC_ID, 0) is None
+
+    play_node(scenario)
+
+
+def test_another_life_of_the_cluster_ends_this_one() -> None:
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        async def live(incarnation: Incarnation) -> None:
+            node = TierNode(world.env(NODE), bucket)
+            node.incarnation = incarnation
+            await node.open()
+
+        await world.start(NODE, live(Incarnation(1, "one")), what="first")
+        world.kill(NODE)
+        with pytest.raises(ForeignIncarnation):
+            await world.start(NODE, live(Incarnation(1, "other")), what="second")
+
+    play(scenario)
+
+
+# Sealing
+
+
+def test_what_has_waited_for_the_longest_lag_is_sealed_and_uploaded() -> None:
+    async def scenario(node: TierNode) -> None:
+        node.tiering = replace(TIERING, upload_lag_max_ms=10_000)
+        await node.open()
+        node.produce(b"a")
+        await seconds(9)
+        assert node.prefix.head is None
+        assert node.partition.status.lag_ms > 8000
+        await seconds(3)
+        assert node.prefix.uploaded_end == 1
+        await seconds(30)
+        assert node.tier.stats.publish_count == 1, "an empty segment is not sealed"
+
+    play_node(scenario)
+
+
+# Other leaders
+
+
+def test_a_partition_with_a_newer_leader_is_not_uploaded_any_more() -> None:
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        async def old() -> None:
+            node = await TierNode(world.env(NODE), bucket).open()
+            await node.produce_sealed(b"a")
+            await seconds(10)
+            await node.produce_sealed(b"b")
+            await seconds(60)
+            assert node.partition.is_fenced
+            error = node.partition.status.last_error
+            assert error is not None
+            assert "leader epoch 2" in error
+            assert read_values(node.log, 1) == {1: b"b"}
+
+        async def new() -> None:
+            node = await TierNode(world.env("other"), bucket, leader_epoch=2).open()
+            await seconds(5)
+            await node.produce_sealed(b"other a")
+            await node.produce_sealed(b"other b")
+            await seconds(60)
+
+        await asyncio.gather(
+            world.start(NODE, old(), what="old"), world.start("other", new(), what="new")
+        )
+        head = head_in(bucket)
+        assert head.writer.leader_epoch == 2
+        assert [list(values_of(data_of(bucket, one))) for one in head.entries][:1] == [[b"a"]]
+
+    play(scenario)
+
+
+def test_a_log_that_ends_before_the_bucket_does_is_not_uploaded() -> None:
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        async def first() -> None:
+            node = await TierNode(world.env(NODE), bucket).open()
+            for _ in range(3):
+                await node.produce_sealed(b"a")
+            await seconds(10)
+
+        async def second() -> None:
+            node = await TierNode(world.env("other"), bucket, leader_epoch=2).open()
+            await node.produce_sealed(b"b")
+            await seconds(10)
+            error = node.partition.status.last_error
+            assert error is not None
+            assert "it ends at 1, the bucket at 3" in error
+            assert node.log.log_start == 0
+
+        await world.start(NODE, first(), what="first")
+        await world.start("other", second(), what="second")
+        assert head_in(bucket).next_offset == 3
+
+    play(scenario)
+
+
+# DeleteRecords
+
+
+def test_moving_the_log_start_is_done_when_it_is_in_head() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        for _ in range(3):
+            await node.produce_sealed(b"x")
+        await seconds(3)
+        await node.tier.move_log_start(TOPIC_ID, 0, Offset(2))
+        assert head_in(bucket_of(node)).log_start == node.prefix.log_start == 2
+        assert not node.prefix.covers(Offset(1))
+        assert node.prefix.covers(Offset(2))
+
+    play_node(scenario)
+
+
+# Restarts
+
+
+def test_a_restart_without_the_store_knows_what_is_cold() -> None:
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        async def first() -> None:
+            node = TierNode(world.env(NODE), bucket)
+            node.tiering = eager()
+            await node.open()
+            await node.produce_sealed(b"a")
+            await seconds(5)
+            assert node.log.log_start == 1
+            await node.log.settle()
+
+        async def second() -> None:
+            node = TierNode(world.env(NODE), bucket, leader_epoch=2)
+            node.store.is_closed = True
+            await node.open()
+            assert node.prefix.head == head_in(bucket)
+            assert (node.prefix.uploaded_end, node.log.log_start) == (1, 1)
+            entry = await node.prefix.entry_for(Offset(0))
+            assert entry is not None
+            assert entry.base == 0
+
+        await world.start(NODE, first(), what="first")
+        world.power_cut(NODE)
+        await world.start(NODE, second(), what="second")
+
+    play(scenario)
+
+
+def test_stopping_ends_what_is_under_way() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        await node.produce_sealed(b"a")
+        await seconds(0.15)
+        await node.tier.stop()
+        landed = len(bucket_of(node).landed)
+        await seconds(30)
+        assert len(bucket_of(node).landed) <= landed + 1, "what was on its way"
+        await node.log.close()
+
+    for seed in range(5):
+        play_node(scenario, seed)
+
+
+async def crashes(world: SimWorld, bucket: SimBucket) -> int:
+    """Lives that end at any moment; the last one checks that nothing is lost and nothing twice."""
+    rng = world.rng("crashes")
+    acked: dict[int, bytes] = {}
+
+    async def live(epoch: int) -> None:
+        node = TierNode(world.env(NODE), bucket, leader_epoch=epoch)
+        node.tiering = replace(eager(), upload_lag_max_ms=2000)
+        await node.open()
+        while True:
+            value = b"%d-%d" % (epoch, node.log.log_end)
+            offset = node.log.log_end
+            node.produce(value)
+            await node.log.wait_visible(Offset(offset + 1))
+            acked[offset] = value
+            await seconds(rng.random() * 0.4)
+            if rng.random() < 0.3:
+                node.log.roll()
+
+    async def judge(epoch: int) -> None:
+        node = await TierNode(world.env(NODE), bucket, leader_epoch=epoch).open()
+        node.log.roll()
+        await node.log.settle()
+        await seconds(10)
+        head = head_in(bucket)
+        assert (head.next_offset, node.partition.status.last_error) == (node.log.log_end, None)
+        found: dict[int, bytes] = {}
+        offset = Offset(0)
+        while (entry := await node.prefix.entry_for(offset)) is not None:
+            found.update(enumerate(values_of(data_of(bucket, entry)), start=entry.base))
+            offset = entry.next_offset
+        assert {key: found.get(key) for key in acked} == acked
+        assert not bucket.written_twice()
+
+    for epoch in range(1, 7):
+        life = world.start(NODE, live(epoch), what="live")
+        await seconds(rng.random() * 6)
+        (world.kill if rng.random() < 0.5 else world.power_cut)(NODE)
+        with pytest.raises(HostDied):
+            await life
+    await world.start(NODE, judge(9), what="judge")
+    return len(acked)
+
+
+def test_killed_at_any_moment_nothing_is_lost_and_nothing_uploaded_under_one_key_twice() -> None:
+    assert sum(play(crashes, seed) for seed in range(4)) > 100
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_over_many_seeds() -> None:
+    for seed in range(100, 220):
+        play(crashes, seed)

@@ -1,0 +1,91 @@
+"""What to upload next, and whether the local log may speak for the partition at all.
+
+The bucket's prefix is authoritative: only committed offsets are ever uploaded, so a log that
+disagrees with it below its end has lost or forked records and must not publish (storage rule 5.1).
+"""
+
+from typing import NamedTuple
+
+from tierlog.cold.head import Head
+from tierlog.cold.troubles import LogDamaged, LogDiverged
+from tierlog.hot import Log, SealedSegment
+from tierlog.hot.epochs import EpochStart, LeaderEpochs
+from tierlog.types import Offset, Position
+
+
+class Upcoming(NamedTuple):
+    """A sealed segment, or the part of it that is not cold yet."""
+
+    segment: SealedSegment
+    base: Offset
+    """Where the object begins: where the bucket ends, or the segment does, behind a gap."""
+    position: Position
+    """Of the first batch that goes along."""
+    torn_from: Offset
+    """Offsets from here to `base` never had a record: recovery cut off a torn write. None of them
+    where this is `base`."""
+
+    @property
+    def last(self) -> Offset:
+        return Offset(self.segment.next_offset - 1)
+
+
+def upcoming(log: Log, end: Offset) -> Upcoming | None:
+    """The sealed segment that follows what ends at `end`. None: nothing is ready.
+
+    Raises `LogDamaged` where records are missing in between.
+    """
+    segment = next((one for one in log.sealed() if one.next_offset > end), None)
+    if segment is None:
+        return None
+    base = segment.base_offset
+    if base == end or (base > end and base <= log.log_start):
+        return Upcoming(segment, base, Position(0), base)  # In the second case by a skip (U10).
+    if base < end:
+        return _rest_of(log, segment, end)
+    if (damage := log.damage_in(end, base)) is not None:
+        raise LogDamaged(log.path, start=damage[0], end=damage[1])
+    return Upcoming(segment, base, Position(0), end)
+
+
+def _rest_of(log: Log, segment: SealedSegment, end: Offset) -> Upcoming:
+    """Another leader rolled elsewhere: the object begins in the middle of the segment."""
+    _, border, position = log.segments.place_of(end)
+    if border != end:
+        raise LogDiverged(log.path, f"offset {end}, where the bucket ends, is inside a batch here")
+    return Upcoming(segment, end, position, end)
+
+
+def backlog(log: Log, end: Offset) -> tuple[int, int]:
+    """Bytes and count of the sealed segments that are not cold yet."""
+    waiting = [one for one in log.sealed() if one.next_offset > end]
+    return sum(one.size for one in waiting), len(waiting)
+
+
+def lineage_of(log: Log, head: Head, base: Offset) -> tuple[EpochStart, ...]:
+    """The partition's leader epochs up to the log's end; none where DeleteRecords cut into them."""
+    if log.log_start > max(base, head.next_offset):
+        return ()
+    epochs = LeaderEpochs(head.leader_epochs)
+    for leader_epoch, start in log.epochs.entries:
+        epochs.note(leader_epoch, start)
+    return epochs.entries
+
+
+def check_agrees(log: Log, head: Head) -> None:
+    """Raises `LogDiverged` unless the log goes on where the bucket ends, by the same leaders."""
+    if log.log_end < head.next_offset:
+        raise LogDiverged(
+            log.path,
+            f"it ends at {log.log_end}, the bucket at {head.next_offset}: records are lost",
+        )
+    remote = LeaderEpochs(head.leader_epochs)
+    start = max(log.log_start, head.log_start)
+    marks = {start, *(one.start for one in (*head.leader_epochs, *log.epochs.entries))}
+    for offset in sorted(one for one in marks if start <= one < head.next_offset):
+        here, there = log.epochs.at(offset), remote.at(offset)
+        if None not in (here, there) and here != there:
+            raise LogDiverged(
+                log.path,
+                f"offset {offset} was written by leader epoch {here} here, {there} in the bucket",
+            )

@@ -1,0 +1,129 @@
+"""Drops local segments that are cold, by rule U6 and not a byte sooner.
+
+A segment goes only if a HEAD that this node has just read back lists it, the objects that hold it
+answer with the right size and checksum, and the topic's local retention allows it. Until then a
+store that lies or loses is repaired from here. Dropping is a trim of the hot log: its files go with
+the next sync job, and a restart resumes it.
+"""
+
+import logging
+from bisect import bisect_left
+from typing import NamedTuple
+
+from tierlog.cold import sending
+from tierlog.cold.head import Head
+from tierlog.cold.tiersettings import TopicTiering
+from tierlog.cold.tierstats import TierStats
+from tierlog.cold.troubles import ObjectWrong
+from tierlog.cold.uploader import PartitionUploader
+from tierlog.env import Env
+from tierlog.hot import SealedSegment
+from tierlog.objectstore.port import ObjectStore
+from tierlog.types import Offset
+
+logger = logging.getLogger(__name__)
+
+
+class _Published(NamedTuple):
+    """Everything below `next_offset` was published at this time, or before."""
+
+    next_offset: Offset
+    ms: int
+
+
+class PartitionDropper:
+    def __init__(
+        self,
+        env: Env,
+        store: ObjectStore,
+        uploader: PartitionUploader,
+        *,
+        tiering: TopicTiering,
+        stats: TierStats,
+    ) -> None:
+        self.tiering = tiering
+        self._env = env
+        self._store = store
+        self._uploader = uploader
+        self._log = uploader.log
+        self._prefix = uploader.prefix
+        self._stats = stats
+        self._published: list[_Published] = []
+        """Both columns rise; the last covers everything that is cold."""
+        self._note()
+
+    def _note(self) -> None:
+        """Another HEAD may be known: published just now, or found by a restart."""
+        head, noted = self._prefix.head, self._published
+        if head is not None and (not noted or head.next_offset > noted[-1].next_offset):
+            noted.append(_Published(head.next_offset, head.published_ms))
+
+    def due(self, now_ms: int) -> list[SealedSegment]:
+        """Cold segments that local retention lets go, oldest first."""
+        self._note()
+        log, found = self._log, list[SealedSegment]()
+        bytes_max, window_ms = self.tiering.local_retention_bytes, self.tiering.local_retention_ms
+        excess = log.size_bytes - bytes_max if bytes_max >= 0 else -1
+        for segment in log.sealed():
+            if segment.next_offset > self._prefix.uploaded_end:
+                break
+            if segment.next_offset <= log.log_start:
+                continue  # Dropped already; its files go with the next sync.
+            is_old = 0 <= window_ms <= self._age_ms(segment, now_ms)
+            if not is_old and excess < segment.size:
+                break
+            excess -= segment.size
+            found.append(segment)
+        return found
+
+    def _age_ms(self, segment: SealedSegment, now_ms: int) -> int:
+        """Since its publish. -1: unknown, or the clock went back."""
+        place = bisect_left(self._published, segment.next_offset, key=lambda one: one.next_offset)
+        known = place < len(self._published)
+        return max(now_ms - self._published[place].ms, -1) if known else -1
+
+    async def drop(self) -> None:
+        """Trim what is due. Raises where the bucket does not answer for it: nothing goes then."""
+        segments = self.due(self._env.clock.now_ms())
+        if not segments:
+            return
+        head = await self._read_back()
+        for segment in segments:
+            if segment.next_offset > head.next_offset:
+                return
+            await self._require_cold(segment, head)
+            if segment.next_offset > self._log.log_start:
+                self._log.trim(segment.next_offset)
+                self._stats.dropped_bytes += segment.size
+                self._stats.dropped_segments += 1
+        self._forget_noted()
+
+    async def _read_back(self) -> Head:
+        publisher = self._uploader.publisher
+
+        async def refreshed() -> Head:
+            head = await publisher.refresh()
+            assert head is not None, "what is known is there, or lost"
+            return head
+
+        head = await self._uploader.mended(refreshed)
+        self._prefix.adopt(head)
+        return head
+
+    async def _require_cold(self, segment: SealedSegment, head: Head) -> None:
+        """Ask the store for every object that holds the segment's offsets."""
+        offset = max(segment.base_offset, head.log_start)
+        while offset < segment.next_offset:
+            entry = await self._prefix.entry_for(offset)
+            if entry is None:
+                raise ObjectWrong(
+                    self._prefix.keys.head, wanted=f"offset {offset}", found="no segment with it"
+                )
+            key = self._prefix.full_key(entry.key)
+            await sending.verify(self._store, key, entry, self._env.tasks)
+            offset = entry.next_offset
+
+    def _forget_noted(self) -> None:
+        start = self._log.log_start
+        while len(self._published) > 1 and self._published[0].next_offset <= start:
+            self._published.pop(0)

@@ -1,0 +1,29 @@
+"""How long to wait before the store is asked again, after it did not answer."""
+
+from tierlog.env import Clock, Rng
+
+
+class Pace:
+    """Twice as long after each failure in a row, never in step with other nodes."""
+
+    def __init__(self, clock: Clock, rng: Rng, *, ms_min: int, ms_max: int) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._ms_min = ms_min
+        self._ms_max = ms_max
+        self._until = 0.0
+        self.failure_count = 0
+        """In a row."""
+
+    @property
+    def is_paused(self) -> bool:
+        return self._clock.monotonic() < self._until
+
+    def failed(self) -> None:
+        longest_ms = min(self._ms_min << min(self.failure_count, 20), self._ms_max)
+        self.failure_count += 1
+        self._until = self._clock.monotonic() + longest_ms * (0.5 + self._rng.random() / 2) / 1000
+
+    def succeeded(self) -> None:
+        self.failure_count = 0
+        self._until = 0.0

@@ -1,0 +1,62 @@
+"""Manifest pages in memory, shared by all partitions of a node.
+
+Pages never change, so what was read once stays right; the least recently used go when there are too
+many bytes. A page that several readers want is fetched once.
+"""
+
+import asyncio
+from collections import OrderedDict
+from typing import NamedTuple
+
+from tierlog.cold import codec
+from tierlog.cold.head import PageRef
+from tierlog.cold.layout import PartitionKeys
+from tierlog.cold.page import Page
+from tierlog.objectstore.port import ObjectStore
+
+PAGE_BYTES_MAX = 4 << 20
+"""As stored, compressed some twenty times: 4 MiB are 180 leaf pages, or 46,000 segments."""
+
+
+class _Kept(NamedTuple):
+    page: Page
+    size: int
+
+
+class PageCache:
+    def __init__(self, store: ObjectStore, *, bytes_max: int = PAGE_BYTES_MAX) -> None:
+        self._store = store
+        self._bytes_max = bytes_max
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._flights: dict[str, asyncio.Event] = {}
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def get(self, keys: PartitionKeys, ref: PageRef) -> Page:
+        """The page that `ref` speaks of, checked against it. What the store raises passes."""
+        key = keys.full(ref.key)
+        while (kept := self._kept.get(key)) is None:
+            flight = self._flights.get(key)
+            if flight is None:
+                return await self._fetch(key, ref)
+            await flight.wait()  # If it failed, this one tries for itself.
+        self._kept.move_to_end(key)
+        return kept.page
+
+    async def _fetch(self, key: str, ref: PageRef) -> Page:
+        landed = self._flights[key] = asyncio.Event()
+        try:
+            page = codec.open_page(ref, (await self._store.get(key)).data)
+            self._keep(key, _Kept(page, ref.size))
+            return page
+        finally:
+            del self._flights[key]
+            landed.set()
+
+    def _keep(self, key: str, kept: _Kept) -> None:
+        self._kept[key] = kept
+        self.size_bytes += kept.size
+        while self.size_bytes > self._bytes_max and len(self._kept) > 1:
+            self.size_bytes -= self._kept.popitem(last=False)[1].size

@@ -1,0 +1,79 @@
+"""The cold side of one partition, as its readers see it.
+
+`[log_start, uploaded_end)` is in the bucket because the last known HEAD says so: the one that this
+node published or read back, or the local copy of it after a restart. It never goes back.
+"""
+
+from typing import TYPE_CHECKING
+
+from tierlog.cold import lookup
+from tierlog.cold.entry import Entry
+from tierlog.cold.head import Head, PageRef
+from tierlog.cold.layout import PartitionKeys
+from tierlog.cold.pagecache import PageCache
+from tierlog.hot.epochs import LeaderEpochs
+from tierlog.hot.log import FIRST_OFFSET
+from tierlog.hot.watchers import Watcher, Watchers
+from tierlog.types import Offset
+
+if TYPE_CHECKING:
+    from tierlog.cold.page import Page
+
+
+class ColdPrefix:
+    def __init__(self, keys: PartitionKeys, pages: PageCache, *, head: Head | None = None) -> None:
+        self.keys = keys
+        self.head = head
+        """Last known; None before the first publish."""
+        self.epochs = LeaderEpochs(() if head is None else head.leader_epochs)
+        """Of what is cold."""
+        self._pages = pages
+        self._watchers = Watchers()
+
+    @property
+    def uploaded_end(self) -> Offset:
+        """Everything from `log_start` to here is cold. The first offset while nothing is."""
+        return FIRST_OFFSET if self.head is None else self.head.next_offset
+
+    @property
+    def log_start(self) -> Offset:
+        return FIRST_OFFSET if self.head is None else self.head.log_start
+
+    def covers(self, offset: Offset) -> bool:
+        """Whether the bucket answers for `offset`, be it with the records behind it."""
+        head = self.head
+        return head is not None and head.log_start <= offset < head.next_offset
+
+    def full_key(self, key: str) -> str:
+        """Of a key as entries have it, relative to the partition."""
+        return self.keys.full(key)
+
+    async def entry_for(self, offset: Offset) -> Entry | None:
+        """The segment that holds `offset`, or the first behind it; None at the end.
+
+        Pages are fetched where HEAD does not know: two at most.
+        """
+        head = self.head
+        if head is None:
+            return None
+        opened: dict[str, Page] = {}
+        while isinstance(found := lookup.find(head, offset, opened), PageRef):
+            opened[found.key] = await self._pages.get(self.keys, found)
+        return found
+
+    # Changing
+
+    def adopt(self, head: Head) -> None:
+        """A HEAD that was published or read back. An older one than is known changes nothing."""
+        if self.head is not None and head.version <= self.head.version:
+            return
+        self.head = head
+        self.epochs = LeaderEpochs(head.leader_epochs)
+        self._watchers.notify()
+
+    def watch(self, callback: Watcher) -> None:
+        """Call back on the loop whenever another HEAD is known."""
+        self._watchers.add(callback)
+
+    def unwatch(self, callback: Watcher) -> None:
+        self._watchers.remove(callback)

@@ -1,0 +1,326 @@
+"""The cold tier of a node: every tiered partition, one store, one pace.
+
+A loop looks at the partitions now and then: it seals what has waited for too long, and lets those
+with something to upload or to drop do so, a few at a time. Nobody waits for it: produce and consume
+go on whatever the store does, and the local disk is the buffer.
+
+- Before anything else the store is probed (U11). One that lies is refused, for good. One that does
+  not answer is waited for, with growing pauses; nothing is uploaded or dropped meanwhile.
+- A topic stands in `cluster/STATE` before its first publish, so that a restore finds it.
+- A partition that fails is tried again after a pause of its own, and its status says why; one that
+  was fenced is not. A bucket that belongs to another life of the cluster ends all of it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from tierlog.cold.changes import MoveLogStart
+from tierlog.cold.clusterstate import TopicRecord
+from tierlog.cold.head import Head, Incarnation, Writer
+from tierlog.cold.layout import PartitionKeys, cluster_prefix
+from tierlog.cold.localcopy import LocalCopies
+from tierlog.cold.pace import Pace
+from tierlog.cold.pagecache import PageCache
+from tierlog.cold.prefix import ColdPrefix
+from tierlog.cold.publisher import Place, Publisher
+from tierlog.cold.refusals import Fenced, ForeignIncarnation, SwapUncertain
+from tierlog.cold.statekeeper import StateKeeper
+from tierlog.cold.tieredpartition import TieredPartition
+from tierlog.cold.tiersettings import TierSettings, TopicTiering
+from tierlog.cold.tierstats import TierStats
+from tierlog.env import Env
+from tierlog.errors import TierlogError
+from tierlog.hot import Log
+from tierlog.objectstore.errors import StoreDenied, StoreLies, StoreUnavailable
+from tierlog.objectstore.port import ObjectStore
+from tierlog.types import LeaderEpoch, Offset
+
+logger = logging.getLogger(__name__)
+
+FAILURES_BEFORE_PROBE = 3
+"""Store failures in a row after which it counts as away, and is probed before it is trusted."""
+
+START_SECONDS = 5.0
+"""How long a start waits to hear whether the store lies: serving must not depend on an answer."""
+
+STORE_AWAY = (StoreUnavailable, StoreDenied, SwapUncertain)
+
+Probe: TypeAlias = Callable[[], Awaitable[None]]
+"""Raises `StoreLies`; what the store raises passes through."""
+
+
+class ColdTier:
+    def __init__(
+        self,
+        env: Env,
+        store: ObjectStore,
+        settings: TierSettings,
+        *,
+        data: str,
+        cluster_id: str,
+        node_id: int,
+        process: str,
+        incarnation: Incarnation,
+        probe: Probe,
+        on_refused: Callable[[TierlogError], None] = lambda _: None,
+    ) -> None:
+        """`data` is the node's directory, `process` random for each start of it. `on_refused` hears
+        once that nothing will be uploaded or dropped any more: by `StoreLies`, or by
+        `ForeignIncarnation`, and then the node must stop taking records."""
+        self.stats = TierStats()
+        self.partitions: dict[tuple[str, int], TieredPartition] = {}
+        self.refusal: TierlogError | None = None
+        """Why nothing is uploaded or dropped any more, until a restart."""
+        self.last_error: str | None = None
+        """Of the store as such; None while it answers."""
+        self.is_ready = False
+        """Whether the store passed its probe and answers."""
+        self._env = env
+        self._store = store
+        self._settings = settings
+        self._node_id = node_id
+        self._process = process
+        self._incarnation = incarnation
+        self._probe = probe
+        self._on_refused = on_refused
+        self._prefix = cluster_prefix(settings.prefix, cluster_id)
+        self._keeper = StateKeeper(
+            store, self._prefix, env, cluster_id=cluster_id, incarnation=incarnation
+        )
+        self._topics: dict[str, TopicRecord] = {}
+        self._unsaved: set[str] = set()
+        """Topics that the bucket may not know as they are now."""
+        self._copies = LocalCopies(env, f"{data}/cold")
+        self._pages = PageCache(store)
+        self._pace = Pace(
+            env.clock, env.rng, ms_min=settings.backoff_ms_min, ms_max=settings.backoff_ms_max
+        )
+        self._slots = asyncio.Semaphore(settings.uploads_at_once)
+        self._loop: asyncio.Task[None] | None = None
+
+    # Starting and stopping
+
+    async def start(self) -> None:
+        """Begin. Raises `StoreLies` and `ForeignIncarnation`, if that is known soon; a store that
+        is away or slow is waited for in the background."""
+        await self._copies.open()
+        prepared = self._env.tasks.spawn(self._prepare(), name="cold tier's probe")
+        self._loop = self._env.tasks.spawn(self._run(prepared), name="cold tier")
+        await asyncio.wait([prepared], timeout=START_SECONDS)
+        if self.refusal is not None:
+            raise self.refusal
+
+    async def stop(self) -> None:
+        """End what is under way; what was sent and not published is sent again by the next start.
+        Neither seals nor uploads what is left."""
+        tasks = [one.task for one in self.partitions.values() if one.task is not None]
+        if self._loop is not None:
+            tasks.append(self._loop)
+        await _ended(tasks)
+
+    # Partitions
+
+    async def known_head(self, topic_id: str, index: int) -> Head | None:
+        """The local copy, for whoever must know where the bucket ends before a log is opened."""
+        return await self._copies.load(topic_id, index)
+
+    async def attach(
+        self,
+        topic_id: str,
+        topic: TopicRecord,
+        index: int,
+        log: Log,
+        *,
+        leader_epoch: LeaderEpoch,
+        tiering: TopicTiering,
+    ) -> ColdPrefix:
+        """Tier the partition from now on. Reads the local copy of its HEAD, asks no store."""
+        assert (topic_id, index) not in self.partitions, "attached already"
+        keys = PartitionKeys(self._prefix, topic_id, index)
+        publisher = Publisher(
+            self._store,
+            keys,
+            self._env,
+            place=Place(
+                topic=topic.name,
+                topic_id=topic_id,
+                partition=index,
+                partition_count=topic.partitions,
+                start=next(iter(log.segments)).base_offset,
+            ),
+            writer=Writer(leader_epoch, self._process),
+            incarnation=self._incarnation,
+            copies=self._copies,
+        )
+        prefix = ColdPrefix(keys, self._pages, head=await publisher.load())
+        self.partitions[topic_id, index] = TieredPartition(
+            self._env,
+            self._store,
+            log,
+            publisher,
+            prefix,
+            node_id=self._node_id,
+            settings=self._settings,
+            tiering=tiering,
+            stats=self.stats,
+        )
+        self._note_topic(topic_id, topic)
+        return prefix
+
+    def reconfigure(self, topic_id: str, topic: TopicRecord, tiering: TopicTiering) -> None:
+        """The topic was altered: it is written to STATE, and its partitions go by it."""
+        self._note_topic(topic_id, topic)
+        for (owner, _), partition in self.partitions.items():
+            if owner == topic_id:
+                partition.reconfigure(tiering)
+
+    async def detach(self, topic_id: str, index: int) -> None:
+        """Let go of the partition, once what is under way has ended: its log may be closed."""
+        partition = self.partitions.pop((topic_id, index), None)
+        if partition is not None and partition.task is not None:
+            await _ended([partition.task])
+        if not any(owner == topic_id for owner, _ in self.partitions):
+            self._topics.pop(topic_id, None)
+            self._unsaved.discard(topic_id)
+
+    async def delete_topic(self, topic_id: str) -> None:
+        """Its deletion stands in STATE when this returns. Raises what the store does: repeat it.
+
+        Its partitions are detached before; its objects may go from now on.
+        """
+        assert all(owner != topic_id for owner, _ in self.partitions), "detach its partitions first"
+        await self._join()
+        await self._keeper.delete_topic(topic_id)
+
+    async def forget_copy(self, topic_id: str, index: int) -> None:
+        """The local copy of a deleted partition's HEAD goes."""
+        await self._copies.remove(topic_id, index)
+
+    async def move_log_start(self, topic_id: str, index: int, log_start: Offset) -> Head:
+        """DeleteRecords below `uploaded_end`: done when it is in HEAD (U10)."""
+        partition = self.partitions[topic_id, index]
+        await self._save_topics()
+        head = await partition.uploader.publisher.commit(MoveLogStart(log_start))
+        partition.prefix.adopt(head)
+        return head
+
+    def _note_topic(self, topic_id: str, topic: TopicRecord) -> None:
+        if self._topics.get(topic_id) != topic:
+            self._topics[topic_id] = topic
+            self._unsaved.add(topic_id)
+
+    # The loop
+
+    async def _run(self, prepared: asyncio.Task[None]) -> None:
+        await prepared
+        while self.refusal is None:
+            if not self.is_ready and not self._pace.is_paused:
+                await self._prepare()
+            if self.is_ready and self._unsaved and not self._pace.is_paused:
+                await self._guarded(self._save_topics())
+            self._look()
+            await asyncio.sleep(self._settings.check_interval_ms / 1000)
+
+    def _look(self) -> None:
+        """Seal what has waited for too long; let those work who have something to do."""
+        now_ms = self._env.clock.now_ms()
+        is_open = self.is_ready and not self._pace.is_paused and self.refusal is None
+        for key, partition in self.partitions.items():
+            if partition.look(now_ms) and is_open and partition.task is None:
+                name = f"upload {key[0]}-{key[1]}"
+                partition.task = self._env.tasks.spawn(self._work(partition), name=name)
+
+    async def _work(self, partition: TieredPartition) -> None:
+        try:
+            async with self._slots:
+                if self.is_ready and not self._pace.is_paused:
+                    await self._guarded(self._serve(partition), partition)
+        finally:
+            partition.task = None
+
+    async def _serve(self, partition: TieredPartition) -> None:
+        place = partition.uploader.publisher.place
+        if not self._keeper.covers(place.topic_id, partitions=place.partition_count):
+            await self._save_topics()
+        await partition.work()
+
+    async def _guarded(
+        self, work: Awaitable[None], partition: TieredPartition | None = None
+    ) -> bool:
+        """Do the work; note who failed, and who must wait for how long. Whether it went well."""
+        try:
+            await work
+        except STORE_AWAY as fault:
+            self._store_failed(fault)
+            if partition is not None:
+                partition.failed(fault, is_own=False)
+        except (ForeignIncarnation, StoreLies) as why:
+            self._refuse(why)
+        except (TierlogError, OSError) as fault:
+            self.stats.failure_count += 1
+            self._blame(fault, partition)
+        else:
+            self._pace.succeeded()
+            self.last_error = None
+            if partition is not None:
+                partition.succeeded()
+            return True
+        return False
+
+    def _blame(self, fault: Exception, partition: TieredPartition | None) -> None:
+        if partition is None:
+            self.last_error = str(fault)
+            self._pace.failed()
+            logger.error("the cold tier waits: %s", fault)
+            return
+        partition.failed(fault, is_own=True)
+        if isinstance(fault, Fenced):
+            logger.warning("%s", fault)
+        elif partition.status.failure_count == 1:
+            logger.error("%s is not tiered: %s", partition.uploader.log.path, fault)
+
+    def _store_failed(self, fault: Exception) -> None:
+        self.stats.failure_count += 1
+        if self._pace.failure_count == 0:
+            logger.warning("the object store does not answer, uploads wait: %s", fault)
+        self._pace.failed()
+        self.last_error = str(fault)
+        if self._pace.failure_count >= FAILURES_BEFORE_PROBE:
+            self.is_ready = False
+
+    def _refuse(self, why: TierlogError) -> None:
+        self.refusal = why
+        self.is_ready = False
+        self.last_error = str(why)
+        logger.error("nothing is uploaded or dropped any more: %s", why)
+        self._on_refused(why)
+
+    # Before anything is uploaded
+
+    async def _prepare(self) -> None:
+        self.is_ready = await self._guarded(self._probe_and_join())
+
+    async def _probe_and_join(self) -> None:
+        self.stats.probe_count += 1
+        await self._probe()
+        await self._keeper.join()
+
+    async def _join(self) -> None:
+        if self._keeper.state is None:
+            await self._keeper.join()
+
+    async def _save_topics(self) -> None:
+        """Write what the bucket may not know; a topic that is altered meanwhile comes again."""
+        unsaved = {key: self._topics[key] for key in self._unsaved}
+        if unsaved:
+            await self._join()
+            await self._keeper.put_topics(unsaved)
+        self._unsaved -= {key for key, one in unsaved.items() if self._topics.get(key) == one}
+
+
+async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

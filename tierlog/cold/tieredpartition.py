@@ -1,0 +1,93 @@
+"""One tiered partition: what uploads it, what drops it, and when it is tried again."""
+
+from typing import TYPE_CHECKING
+
+from tierlog.cold.dropper import PartitionDropper
+from tierlog.cold.pace import Pace
+from tierlog.cold.prefix import ColdPrefix
+from tierlog.cold.publisher import Publisher
+from tierlog.cold.refusals import Fenced
+from tierlog.cold.tiersettings import TierSettings, TopicTiering
+from tierlog.cold.tierstats import PartitionStatus, TierStats
+from tierlog.cold.uploader import PartitionUploader
+from tierlog.env import Env
+from tierlog.hot import Log
+from tierlog.hot.errors import LogError
+from tierlog.objectstore.port import ObjectStore
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class TieredPartition:
+    def __init__(
+        self,
+        env: Env,
+        store: ObjectStore,
+        log: Log,
+        publisher: Publisher,
+        prefix: ColdPrefix,
+        *,
+        node_id: int,
+        settings: TierSettings,
+        tiering: TopicTiering,
+        stats: TierStats,
+    ) -> None:
+        self.log = log
+        self.prefix = prefix
+        self.uploader = PartitionUploader(
+            env, store, log, publisher, prefix, node_id=node_id, settings=settings, stats=stats
+        )
+        self.dropper = PartitionDropper(env, store, self.uploader, tiering=tiering, stats=stats)
+        self.task: asyncio.Task[None] | None = None
+        """What is under way."""
+        self.is_fenced = False
+        self._pace = Pace(
+            env.clock, env.rng, ms_min=settings.backoff_ms_min, ms_max=settings.backoff_ms_max
+        )
+
+    @property
+    def status(self) -> PartitionStatus:
+        return self.uploader.status
+
+    def reconfigure(self, tiering: TopicTiering) -> None:
+        self.dropper.tiering = tiering
+
+    def look(self, now_ms: int) -> bool:
+        """Seal what has waited for too long. Whether there is something to upload or to drop."""
+        try:
+            self._roll_if_due(now_ms)
+            self.uploader.look(now_ms)
+            is_wanted = self._has_uploads() or bool(self.dropper.due(now_ms))
+        except LogError as fault:  # Closed, broken or full: its owner knows.
+            self.status.last_error = str(fault)
+            return False
+        return is_wanted and not self._pace.is_paused
+
+    def _roll_if_due(self, now_ms: int) -> None:
+        since_ms = self.log.active_since_ms
+        if 0 <= since_ms <= now_ms - self.dropper.tiering.upload_lag_max_ms:
+            self.log.roll()
+
+    def _has_uploads(self) -> bool:
+        """A fenced partition is another leader's to upload; dropping goes on (U6)."""
+        return not self.is_fenced and self.uploader.has_work()
+
+    async def work(self) -> None:
+        if self._has_uploads():
+            await self.uploader.upload()
+        await self.dropper.drop()
+
+    def succeeded(self) -> None:
+        self._pace.succeeded()
+        self.status.failure_count = 0
+        if not self.is_fenced:
+            self.status.last_error = None
+
+    def failed(self, fault: Exception, *, is_own: bool) -> None:
+        """`is_own`: not the store's. The partition then waits on its own account."""
+        self.status.last_error = str(fault)
+        self.status.failure_count += 1
+        self.is_fenced = self.is_fenced or isinstance(fault, Fenced)
+        if is_own:
+            self._pace.failed()

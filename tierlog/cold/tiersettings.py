@@ -1,0 +1,52 @@
+"""Settings of the cold tier, and what a topic says about its own tiering. Values."""
+
+from dataclasses import dataclass
+
+from tierlog.hot.settings import require
+
+NO_LIMIT = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierSettings:
+    prefix: str = ""
+    """Above the cluster's own, in the store."""
+    check_interval_ms: int = 1_000
+    """Between two looks at what is sealed: short beside the minutes that a segment fills in."""
+    uploads_at_once: int = 2
+    """Partitions that are uploaded side by side. Each takes a thread at times, and the threads are
+    shared with the sync jobs of the hot log, which come first."""
+    commit_segments_max: int = 8
+    """Segments that one publish takes along where several wait: a backlog costs fewer requests."""
+    single_put_bytes_max: int = 256 << 20
+    """Larger objects are sent in parts (U2)."""
+    part_bytes: int = 64 << 20
+    backoff_ms_min: int = 1_000
+    backoff_ms_max: int = 60_000
+    """Between two tries while the store is away: an hour of outage costs sixty probes."""
+
+    def __post_init__(self) -> None:
+        require("check.interval.ms", self.check_interval_ms, at_least=1)
+        require("uploads.at.once", self.uploads_at_once, at_least=1, at_most=64)
+        require("commit.segments.max", self.commit_segments_max, at_least=1, at_most=32)
+        require("single.put.bytes.max", self.single_put_bytes_max, at_least=0, at_most=5 << 30)
+        require("part.bytes", self.part_bytes, at_least=5 << 20, at_most=5 << 30)
+        require("backoff.ms.min", self.backoff_ms_min, at_least=1)
+        require("backoff.ms.max", self.backoff_ms_max, at_least=self.backoff_ms_min)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTiering:
+    """Kafka's -2 (as `retention.*`) is resolved by whoever makes this; -1 is no limit."""
+
+    upload_lag_max_ms: int = 3_600_000
+    """`tierlog.upload.lag.max.ms`: the active segment is sealed at the latest after this."""
+    local_retention_ms: int = 600_000
+    """Since the publish: the window in which a lying store is repaired from the local copy."""
+    local_retention_bytes: int = NO_LIMIT
+    """Beyond this, uploaded segments go at once: the topic chose to do without the window."""
+
+    def __post_init__(self) -> None:
+        require("tierlog.upload.lag.max.ms", self.upload_lag_max_ms, at_least=1)
+        require("local.retention.ms", self.local_retention_ms, at_least=NO_LIMIT)
+        require("local.retention.bytes", self.local_retention_bytes, at_least=NO_LIMIT)

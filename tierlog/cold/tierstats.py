@@ -1,0 +1,33 @@
+"""What the cold tier counts. Plain numbers, for metrics and for people."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, kw_only=True)
+class TierStats:
+    """Of a whole node, since it started."""
+
+    uploaded_bytes: int = 0
+    """Of objects that the store answered for."""
+    uploaded_segments: int = 0
+    publish_count: int = 0
+    dropped_bytes: int = 0
+    dropped_segments: int = 0
+    failure_count: int = 0
+    """Tries that did not succeed, of whatever kind."""
+    probe_count: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionStatus:
+    """Of one partition, as of the last look."""
+
+    backlog_bytes: int = 0
+    """Sealed and not cold yet."""
+    backlog_segments: int = 0
+    lag_ms: int = 0
+    """Since the first append of the oldest segment that is not cold; 0 if all are."""
+    last_error: str | None = None
+    """None once it went well again."""
+    failure_count: int = 0
+    """In a row."""
