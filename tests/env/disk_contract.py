@@ -177,6 +177,54 @@ class DiskContract:
         disk.rename(at("d"), at("e"))
         assert disk.listdir(at("e")) == ["full"]
 
+    def test_a_new_name_is_given_only_where_nothing_stands(
+        self, disk: Disk, at: Callable[[str], str]
+    ) -> None:
+        file = disk.open(at("f"), create=True)
+        file.pwrite(b"new", 0)
+        file.close()
+        disk.mkdir(at("d"))
+        disk.open(at("d/taken"), create=True).close()
+        for target in ("d/taken", "d", "f"):
+            with pytest.raises(FileExistsError):
+                disk.rename_new(at("f"), at(target))
+        with pytest.raises(FileNotFoundError):
+            disk.rename_new(at("absent"), at("d/g"))
+        with pytest.raises(FileNotFoundError):
+            disk.rename_new(at("f"), at("absent/g"))
+        with pytest.raises(PermissionError):
+            disk.rename_new(at("d"), at("e"))
+        disk.rename_new(at("f"), at("d/g"))
+        assert (disk.listdir(at("")), disk.listdir(at("d"))) == (["d"], ["g", "taken"])
+        assert (disk.size(at("d/g")), disk.size(at("d/taken"))) == (3, 0)
+
+    def test_a_file_keeps_its_identity_under_every_name(
+        self, disk: Disk, at: Callable[[str], str]
+    ) -> None:
+        one = disk.open(at("a"), create=True)
+        other = disk.open(at("b"), create=True)
+        assert one.identity() != other.identity()
+        disk.rename(at("a"), at("b"))
+        again = disk.open(at("b"))
+        assert one.identity() == again.identity() != other.identity()
+        for file in (one, other, again):
+            file.close()
+        with pytest.raises(OSError, match=number(errno.EBADF)):
+            one.identity()
+
+    def test_a_scan_tells_directories_from_files(
+        self, disk: Disk, at: Callable[[str], str]
+    ) -> None:
+        for name in ("b", "c"):
+            disk.open(at(name), create=True).close()
+        disk.mkdir(at("a"))
+        assert disk.scan(at("")) == [("a", True), ("b", False), ("c", False)]
+        assert disk.scan(at("a")) == []
+        with pytest.raises(FileNotFoundError):
+            disk.scan(at("absent"))
+        with pytest.raises(NotADirectoryError):
+            disk.scan(at("b"))
+
     def test_listdir_is_sorted(self, disk: Disk, at: Callable[[str], str]) -> None:
         for name in ("b", "a", "c", "B", "00"):
             disk.open(at(name), create=True).close()

@@ -9,7 +9,7 @@ metastores are ports of their own rooms.
 
 from tierlog.env.clock import Clock, SystemClock
 from tierlog.env.direct import DirectSenders
-from tierlog.env.disk import Disk, DiskLock, File, LocalDisk
+from tierlog.env.disk import Disk, DiskLock, File, Found, LocalDisk
 from tierlog.env.env import Env, local_env
 from tierlog.env.mapping import mapped_bytes
 from tierlog.env.openfiles import raise_files_max
@@ -24,6 +24,7 @@ __all__ = [
     "DiskLock",
     "Env",
     "File",
+    "Found",
     "LocalDisk",
     "LocalTasks",
     "PlainSenders",

@@ -14,7 +14,7 @@ import errno
 import fcntl
 import os
 from functools import cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tierlog.env.fallocate import fallocate_keep_size
 from tierlog.env.mapping import Mapping
@@ -58,7 +58,19 @@ class File(Protocol):
 
     def size(self) -> int: ...
 
+    def identity(self) -> str:
+        """Tells this file, as it was last written, from every other, whatever their names, also
+        from one that takes over its inode later."""
+        ...
+
     def close(self) -> None: ...
+
+
+class Found(NamedTuple):
+    """A name in a directory."""
+
+    name: str
+    is_directory: bool
 
 
 class DiskLock(Protocol):
@@ -80,12 +92,21 @@ class Disk(Protocol):
         """Names in the directory, sorted: the same order on every machine."""
         ...
 
+    def scan(self, path: str) -> list[Found]:
+        """What `listdir` tells, and which of the names are directories."""
+        ...
+
     def exists(self, path: str) -> bool: ...
 
     def size(self, path: str) -> int: ...
 
     def rename(self, source: str, target: str) -> None:
         """Atomically replace `target`. Durable after `sync_dir` of the directory."""
+        ...
+
+    def rename_new(self, source: str, target: str) -> None:
+        """Give a file a name that nothing has, or raise `FileExistsError`: of several who try, in
+        whichever processes, one succeeds. A crash may leave both names behind."""
         ...
 
     def unlink(self, path: str) -> None: ...
@@ -182,6 +203,10 @@ class LocalFile:
     def size(self) -> int:
         return os.fstat(self._fd).st_size
 
+    def identity(self) -> str:
+        state = os.fstat(self._fd)
+        return f"{state.st_ino}-{state.st_mtime_ns}"
+
     def close(self) -> None:
         self._mapping = None
         fd, self._fd = self._fd, CLOSED_FD
@@ -226,6 +251,10 @@ class LocalDisk:
     def listdir(self, path: str) -> list[str]:
         return sorted(os.listdir(path))
 
+    def scan(self, path: str) -> list[Found]:
+        with os.scandir(path) as entries:
+            return sorted(Found(entry.name, entry.is_dir()) for entry in entries)
+
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
@@ -234,6 +263,10 @@ class LocalDisk:
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)
+
+    def rename_new(self, source: str, target: str) -> None:
+        os.link(source, target)
+        os.unlink(source)
 
     def unlink(self, path: str) -> None:
         os.unlink(path)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TypeAlias
 
-from tierlog.env.disk import DiskLock, File
+from tierlog.env.disk import DiskLock, File, Found
 from tierlog.sim.faults import DiskFaults
 from tierlog.sim.file import SimFile
 from tierlog.sim.nodes import (
@@ -94,7 +94,7 @@ class SimDisk(DiskFaults):
         node = directory.names.get(name)
         if node is None and create:
             self.begin("create", path)
-            node = FileNode()
+            node = FileNode(inode=self.op_count)
             self._link(node, Place(directory, name))
         if node is None:
             raise disk_error(errno.ENOENT, path)
@@ -129,6 +129,11 @@ class SimDisk(DiskFaults):
         self.alive()
         return sorted(find_directory(self.root, path).names)
 
+    def scan(self, path: str) -> list[Found]:
+        self.alive()
+        names = find_directory(self.root, path).names
+        return sorted(Found(name, isinstance(node, DirNode)) for name, node in names.items())
+
     def exists(self, path: str) -> bool:
         self.alive()
         try:
@@ -157,6 +162,15 @@ class SimDisk(DiskFaults):
         if isinstance(replaced, FileNode):
             self.unlinked(replaced)
         self._record(node, source=find_place(self.root, source), target=place)
+
+    def rename_new(self, source: str, target: str) -> None:
+        self.alive()
+        if isinstance(find(self.root, source), DirNode):
+            raise disk_error(errno.EPERM, source)
+        place = find_place(self.root, target)
+        if place.name in place.directory.names:
+            raise disk_error(errno.EEXIST, target)
+        self.rename(source, target)
 
     def unlink(self, path: str) -> None:
         self.alive()

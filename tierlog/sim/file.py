@@ -87,6 +87,10 @@ class SimFile:
         self._check_open()
         return len(self._node.cache)
 
+    def identity(self) -> str:
+        self._check_open()
+        return str(self._node.inode)
+
     def close(self) -> None:
         if self._open and self._life == self._disk.life:
             self._node.open_count -= 1

@@ -66,6 +66,8 @@ class FileNode:
     linked: bool = True
     open_count: int = 0
     bad_ranges: list[BadRange] = field(default_factory=list)
+    inode: int = 0
+    """Never given to another file of this disk."""
     shared: bool = False
     """The byte arrays belong to a copy as well: take own ones before writing."""
 
@@ -108,6 +110,7 @@ class FileNode:
             charged=self.charged,
             linked=self.linked,
             bad_ranges=self.bad_ranges.copy(),
+            inode=self.inode,
             shared=True,
         )
 

@@ -110,6 +110,7 @@ def _settle_file(node: FileNode, rng: Random, fate: DataFate) -> FileNode:
         reserved=node.reserved,
         charged=blocks * BLOCK_BYTES,
         bad_ranges=node.bad_ranges.copy(),
+        inode=node.inode,
     )
 
 
