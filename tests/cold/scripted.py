@@ -38,33 +38,11 @@ class ScriptedStore(MemoryStore):
         self.reads_failing = 0
         self.before_write: Callable[[], Awaitable[None]] | None = None
         """Called once, when the next conditional write leaves: somebody else is faster."""
-<<<<<<< HEAD
-        self.writes: list[str] = []
-        self.calls = 0
-        """So many requests were made."""
-        self._death: tuple[int, Exception, bool] | None = None
-        self._late: list[Callable[[], Awaitable[Written]]] = []
-=======
         self.writes: deque[str] = deque()
         self.calls = 0
         """So many requests were made."""
         self._death: tuple[int, Exception, bool] | None = None
         self._late: deque[Callable[[], Awaitable[Written]]] = deque()
-
-    def die(self, number: int, error: Exception, *, after: bool) -> None:
-        """Whoever makes this request does not live to hear the answer; once."""
-        self._death = number, error, after
-
-    def _begin(self) -> Exception | None:
-        """Raises if the caller dies before the request leaves; returns what it dies of later."""
-        number, self.calls = self.calls, self.calls + 1
-        if self._death is None or self._death[0] != number:
-            return None
-        (_, error, after), self._death = self._death, None
-        if not after:
-            raise error
-        return error
->>>>>>> upload
 
     def die(self, number: int, error: Exception, *, after: bool) -> None:
         """Whoever makes this request does not live to hear the answer; once."""
@@ -88,8 +66,6 @@ class ScriptedStore(MemoryStore):
         etag: str | None = None,
         version_id: str | None = None,
     ) -> Got:
-<<<<<<< HEAD
-=======
         self._read()
         return await super().get(key, span=span, etag=etag, version_id=version_id)
 
@@ -107,7 +83,6 @@ class ScriptedStore(MemoryStore):
             yield page
 
     def _read(self) -> None:
->>>>>>> upload
         death = self._begin()
         if death is not None:
             raise death

@@ -26,11 +26,7 @@ from tierlog.cold.localcopy import LocalCopies
 from tierlog.cold.publisher import Place
 from tierlog.cold.refusals import ClusterUnknown
 from tierlog.cold.report import Report
-<<<<<<< HEAD
-from tierlog.cold.restoreplan import Plan, read_plan, remove_plan, write_plan
-=======
 from tierlog.cold.restoreplan import Plan, has_content, read_plan, remove_plan, write_plan
->>>>>>> upload
 from tierlog.cold.restoring import PartitionRestore
 from tierlog.cold.statekeeper import StateKeeper
 from tierlog.config import InvalidConfig, NodeSettings, topic_config
@@ -129,11 +125,7 @@ async def _plan(
                 f"{cluster_id} is asked for: name an empty directory"
             )
         return known
-<<<<<<< HEAD
-    if env.disk.exists(data) and env.disk.listdir(data):
-=======
     if env.disk.exists(data) and has_content(env.disk, data):
->>>>>>> upload
         raise ClusterUnknown(f"{data} is not empty: a restore takes a directory of its own")
     plan = await _new_plan(env, store, cluster_id or await _only_cluster(store, prefix), prefix)
     await env.tasks.in_thread(write_plan, env.disk, data, plan)

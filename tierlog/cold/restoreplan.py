@@ -14,10 +14,7 @@ from tierlog.cold import canonical
 from tierlog.cold.fields import Fields
 from tierlog.cold.head import Incarnation
 from tierlog.hot import smallfile
-<<<<<<< HEAD
-=======
 from tierlog.hot.names import TEMPORARY
->>>>>>> upload
 
 if TYPE_CHECKING:
     from tierlog.env import Disk
@@ -41,14 +38,11 @@ def is_unfinished(disk: Disk, data: str) -> bool:
     return disk.exists(f"{data}/{NAME}")
 
 
-<<<<<<< HEAD
-=======
 def has_content(disk: Disk, data: str) -> bool:
     """Whether there is anything but a plan that was cut off half written."""
     return any(name != NAME + TEMPORARY for name in disk.listdir(data))
 
 
->>>>>>> upload
 def write_plan(disk: Disk, data: str, plan: Plan) -> None:
     value = {
         "format": 1,
