@@ -11,13 +11,14 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tierlog.fetchproxy.proxy import ColdRead
 from tierlog.types import Offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tierlog.broker.partition import Partition
-    from tierlog.fetchproxy.proxy import ColdRead, FetchProxy
+    from tierlog.fetchproxy.proxy import FetchProxy
     from tierlog.wire.messages.fetch import FetchPartition
 
 Place = tuple[str | bytes, int]
@@ -28,8 +29,8 @@ class ColdReads:
 
     def __init__(self, proxy: FetchProxy | None, *, bytes_max: int) -> None:
         self._proxy = proxy
-        self._coming: dict[Place, asyncio.Task[ColdRead]] = {}
-        self._done: dict[Place, asyncio.Task[ColdRead]] = {}
+        self._coming: dict[Place, asyncio.Future[ColdRead]] = {}
+        self._done: dict[Place, asyncio.Future[ColdRead]] = {}
         self._allowance = None if proxy is None else proxy.allowance(bytes_max)
         self._changed: Callable[[], None] | None = None
         self._told = False
@@ -61,10 +62,10 @@ class ColdReads:
             bytes_max=bytes_max,
             allowance=self._allowance,
         )
-        if isinstance(found, asyncio.Task):
-            self._coming[place] = found
-            return None
-        return found
+        if isinstance(found, ColdRead):
+            return found
+        self._coming[place] = found
+        return None
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call once, after something has arrived or failed."""
@@ -73,7 +74,7 @@ class ColdReads:
         for place, task in self._coming.items():
             task.add_done_callback(partial(self._arrived, place))
 
-    def _arrived(self, place: Place, task: asyncio.Task[ColdRead]) -> None:
+    def _arrived(self, place: Place, task: asyncio.Future[ColdRead]) -> None:
         if self._changed is None or task.cancelled():
             return
         self._done[place] = task

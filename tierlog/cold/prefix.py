@@ -6,6 +6,8 @@ node published or read back, or the local copy of it after a restart. It never g
 
 from typing import TYPE_CHECKING
 
+from collections.abc import Callable
+
 from tierlog.cold import lookup
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head, PageRef
@@ -14,7 +16,7 @@ from tierlog.cold.pagecache import PageCache
 from tierlog.hot.epochs import LeaderEpochs
 from tierlog.hot.log import FIRST_OFFSET
 from tierlog.hot.watchers import Watcher, Watchers
-from tierlog.types import Offset
+from tierlog.types import Offset, TimestampMs
 
 if TYPE_CHECKING:
     from tierlog.cold.page import Page
@@ -53,11 +55,28 @@ class ColdPrefix:
 
         Pages are fetched where HEAD does not know: two at most.
         """
+        return await self._found(lambda head, opened: lookup.find(head, offset, opened))
+
+    async def entry_by_time(self, timestamp: TimestampMs, *, start: Offset) -> Entry | None:
+        """The first segment that ends behind `start` and has a record at `timestamp` or later."""
+        return await self._found(
+            lambda head, opened: lookup.find_by_time(head, timestamp, opened, start=start)
+        )
+
+    async def entry_latest(self, *, start: Offset) -> Entry | None:
+        """The segment with the largest timestamp of those that end behind `start`; the first of
+        several."""
+        return await self._found(lambda head, opened: lookup.find_latest(head, opened, start=start))
+
+    async def _found(
+        self, look: Callable[[Head, dict[str, Page]], Entry | PageRef | None]
+    ) -> Entry | None:
+        """Open the pages that a lookup asks for, until it knows."""
         head = self.head
         if head is None:
             return None
         opened: dict[str, Page] = {}
-        while isinstance(found := lookup.find(head, offset, opened), PageRef):
+        while isinstance(found := look(head, opened), PageRef):
             opened[found.key] = await self._pages.get(self.keys, found)
         return found
 

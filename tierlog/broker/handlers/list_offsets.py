@@ -151,8 +151,8 @@ async def first_at_time(
     partition: Partition, timestamp: TimestampMs, call: Call
 ) -> tuple[int, int] | None:
     """In the bucket first, where the older records are; then in the local log."""
-    if (cold := partition.older) is not None:
-        found = await call.node.proxy.search_time(cold, timestamp)
+    if (cold := partition.older) is not None and (proxy := call.node.proxy) is not None:
+        found = await proxy.search_time(cold, timestamp)
         if found is not None:
             return found
     return await call.node.searches.run(partition.log.search_time(timestamp))
@@ -161,9 +161,9 @@ async def first_at_time(
 async def latest_by_time(partition: Partition, call: Call) -> tuple[int, int] | None:
     """The first of the two where both tiers have the same largest timestamp, as in Kafka."""
     local = await call.node.searches.run(partition.log.search_latest())
-    if (cold := partition.older) is None:
+    if (cold := partition.older) is None or (proxy := call.node.proxy) is None:
         return local
-    older = await call.node.proxy.search_latest(cold)
+    older = await proxy.search_latest(cold)
     if older is None or local is None:
         return older or local
     return older if older[1] >= local[1] else local
