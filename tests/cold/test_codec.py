@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cold.makers import Bucket, a_head, entries
+from tests.cold.makers import Bucket, a_head, an_entry, entries
 from tierlog.cold import canonical, codec, tree
 from tierlog.cold.errors import ColdCorrupt, InvariantBroken, NewerFormat
 from tierlog.cold.head import Garbage, Head, Hold, Skip
@@ -34,7 +35,7 @@ def a_full_head() -> tuple[Head, Bucket]:
         head,
         holds=(Hold("h1", Offset(5), Offset(500), "a case"),),
         skips=(Skip(Offset(1), Offset(2), 3),),
-        garbage=(*head.garbage, Garbage("seg/x", "v1", 5)),
+        garbage=(*head.garbage, Garbage(an_entry(99).key, "v1", 5)),
     )
     return head, bucket
 
@@ -137,6 +138,32 @@ def test_an_unknown_field_is_refused_and_named() -> None:
     data = remade(codec.encode_head(a_full_head()[0]), add)
     with pytest.raises(ColdCorrupt, match=r"entries\[0\].*surprise"):
         codec.decode_head(data, key="HEAD")
+
+
+CHANGES: list[Callable[[dict[str, Any]], object]] = [
+    lambda head: head["garbage"][0].update(key="../HEAD"),
+    lambda head: head["garbage"][0].update(key="HEAD"),
+    lambda head: head["entries"][0].update(key="seg/x"),
+    lambda head: head["entries"][0].update(key=head["entries"][1]["key"]),
+    lambda head: head["leaves"][0].update(key=head["indexes"][0]["key"]),
+    lambda head: head["entries"][0]["sections"].reverse(),
+    lambda head: head["entries"][0]["sections"].clear(),
+    lambda head: head["entries"][0]["sections"][0].__setitem__(1, 4),
+    lambda head: head["entries"][0]["sections"][1].__setitem__(1, 12),
+    lambda head: head["entries"][0]["samples"].clear(),
+    lambda head: head["entries"][0]["samples"][0].__setitem__(0, 1),
+    lambda head: head["entries"][0]["samples"].reverse(),
+    lambda head: head["entries"][0].update(size=head["entries"][0]["data_bytes"]),
+    lambda head: head.update(topic="\ud800"),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=range(len(CHANGES)))
+def test_values_that_contradict_each_other_are_refused(
+    change: Callable[[dict[str, Any]], object],
+) -> None:
+    with pytest.raises(ColdCorrupt):
+        codec.decode_head(remade(codec.encode_head(a_full_head()[0]), change), key="HEAD")
 
 
 def places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

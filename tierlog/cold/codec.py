@@ -28,7 +28,7 @@ from tierlog.cold.head import (
     Skip,
     Writer,
 )
-from tierlog.cold.layout import KEY_CHARACTERS_MAX
+from tierlog.cold.layout import KEY_CHARACTERS_MAX, parse_page_key, parse_segment_key
 from tierlog.cold.page import IndexPage, LeafPage, Page, Row, Rows
 from tierlog.types import Bytes, LeaderEpoch, Offset, TimestampMs
 
@@ -127,6 +127,9 @@ def _read_garbage(fields: Fields) -> Garbage:
         fields.integer("not_before_ms", -1),
     )
     fields.close()
+    # What stands here is going to be deleted.
+    if not (parse_segment_key(garbage.key) or parse_page_key(garbage.key)):
+        fields.refuse("key", "is not that of a segment or a page")
     return garbage
 
 
@@ -177,6 +180,9 @@ def read_ref(fields: Fields) -> PageRef:
         chain_after=fields.digest("chain_after"),
     )
     fields.close()
+    name = parse_page_key(ref.key)
+    if name is None or name.first != base:
+        fields.refuse("key", f"is not that of a page that begins at {base}")
     return ref
 
 

@@ -10,6 +10,12 @@ from typing import NamedTuple
 from tierlog.hot.epochs import EpochStart
 from tierlog.types import Offset, Position, TimestampMs
 
+READER_SECTIONS = ("block_crcs", "offset_index", "time_index")
+"""What a reader of an object needs beside the batches; the first sections of every object."""
+
+BLOCK_BYTES = 1 << 20
+"""The batches of an object have a CRC for each so many bytes."""
+
 
 class Sample(NamedTuple):
     """A batch that starts at this offset lies at this position."""

@@ -6,9 +6,9 @@ in the order listed, so only their sizes stand here; samples are relative to the
 
 from itertools import pairwise
 
-from tierlog.cold.entry import Entry, Sample
+from tierlog.cold.entry import BLOCK_BYTES, READER_SECTIONS, Entry, Sample
 from tierlog.cold.fields import Fields
-from tierlog.cold.layout import KEY_CHARACTERS_MAX
+from tierlog.cold.layout import KEY_CHARACTERS_MAX, parse_segment_key
 from tierlog.hot.epochs import EpochStart
 from tierlog.types import LeaderEpoch, Offset, Position, TimestampMs
 
@@ -115,12 +115,10 @@ def read_epochs(fields: Fields) -> tuple[EpochStart, ...]:
 
 def _check(entry: Entry, fields: Fields) -> None:
     """What a reader relies on before it computes with the numbers."""
-    end = entry.data_bytes
-    if entry.sections:
-        position, size = list(entry.sections.values())[-1]
-        end = position + size
-    if end >= entry.size:
-        fields.refuse("sections", "end behind the object")
+    name = parse_segment_key(entry.key)
+    if name is None or (name.base, name.last) != (entry.base, entry.last):
+        fields.refuse("key", "is not that of such a segment")
+    _check_sections(entry, fields)
     if not entry.samples or entry.samples[0] != (entry.base, 0):
         fields.refuse("samples", "do not begin with the base at position 0")
     last = entry.samples[-1]
@@ -129,3 +127,13 @@ def _check(entry: Entry, fields: Fields) -> None:
     for one, two in pairwise(entry.samples):
         if one.offset >= two.offset or one.position >= two.position:
             fields.refuse("samples", "do not rise")
+
+
+def _check_sections(entry: Entry, fields: Fields) -> None:
+    sizes = [size for _, size in entry.sections.values()]
+    if tuple(entry.sections)[:3] != READER_SECTIONS:
+        fields.refuse("sections", "do not begin with those that a reader needs")
+    if sizes[0] != 4 * -(-entry.data_bytes // BLOCK_BYTES) or sizes[1] % 8 or sizes[2] % 12:
+        fields.refuse("sections", "have sizes that their content cannot have")
+    if entry.data_bytes + sum(sizes) >= entry.size:
+        fields.refuse("sections", "end behind the object")

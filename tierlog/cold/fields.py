@@ -48,6 +48,9 @@ class Fields:
         value = self._take(name)
         if not isinstance(value, str) or len(value) > characters_max:
             self.refuse(name, f"is not a text of at most {characters_max} characters")
+        # JSON can spell half a character, which nobody could write down again.
+        if not value.isascii() and any("\ud800" <= one <= "\udfff" for one in value):
+            self.refuse(name, "is no text")
         return value
 
     def maybe_text(self, name: str) -> str | None:

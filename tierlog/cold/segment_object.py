@@ -19,6 +19,8 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from tierlog.cold import canonical
+from tierlog.cold.entry import BLOCK_BYTES as BLOCK_BYTES
+from tierlog.cold.entry import READER_SECTIONS as READER_SECTIONS
 from tierlog.cold.entry import Entry, Sample
 from tierlog.cold.entry_codec import CODECS_MAX, SAMPLES_MAX, U32_MAX, read_epochs
 from tierlog.cold.errors import ColdCorrupt, NewerFormat, TailCut
@@ -35,9 +37,6 @@ FOOTER_BYTES_MAX: Final = 1 << 20
 TAIL_BYTES: Final = 16 << 10
 """How much of an object's end to ask for: footers have two or three thousand bytes."""
 
-BLOCK_BYTES: Final = 1 << 20
-
-READER_SECTIONS: Final = ("block_crcs", "offset_index", "time_index")
 SECTIONS: Final = (*READER_SECTIONS, "batch_hashes", "producers", "leader_epochs", "aborted")
 GAPS_MAX: Final = 1024
 

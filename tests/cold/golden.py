@@ -1,0 +1,93 @@
+"""A segment object and a manifest that are the same every time, and their bytes as they must be.
+
+    python -m tests.cold.golden
+
+writes them anew: only when a format is meant to change, and then its version with it. Manifests are
+kept twice: as canonical JSON, which every tierlog must write, and as the compressed bytes of the
+day they were written, which every tierlog must read (another zlib may pack otherwise).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.cold.makers import TOPIC_ID, Bucket, a_head, entries
+from tests.cold.segments import a_segment, new_scan
+from tierlog.cold import canonical, codec, tree
+from tierlog.cold.head import Garbage, Head, Hold, Skip
+from tierlog.cold.page import Page
+from tierlog.hot.epochs import EpochStart
+from tierlog.types import LeaderEpoch, Offset
+
+FOLDER = Path(__file__).parent / "golden"
+KEY = "seg/00000000000000001000-00000000000000001006-e00000004-n00001-00000000000000ff.seg"
+LIMITS = tree.Limits(entries_inline=2, leaf_entries=2, leaves_inline=1, index_leaves=2)
+
+
+def a_segment_object() -> bytes:
+    """Four batches of two leader epochs, an index entry for every second one."""
+    segment = a_segment(4, epochs=(3, 4), value=b"value")
+    scan = new_scan(segment, topic_id=TOPIC_ID, index_interval_bytes=100)
+    scan.feed(segment.data)
+    tail = scan.finish(
+        key=KEY,
+        producers=b"\x00\x01\x02",
+        max_append_ms=1_700_000_001_000,
+        lineage=(
+            EpochStart(LeaderEpoch(1), Offset(0)),
+            EpochStart(LeaderEpoch(3), Offset(900)),
+            EpochStart(LeaderEpoch(4), Offset(1003)),
+        ),
+    )
+    return segment.data + tail.data
+
+
+def a_manifest() -> tuple[Head, Page, Page]:
+    """A HEAD with something in every field, its index page and its leaf page."""
+    bucket, head = Bucket(limits=LIMITS), a_head()
+    for entry in entries(range(7)):
+        head = bucket.append(head, [entry])
+    head = replace(
+        head,
+        version=8,
+        policy_version=1,
+        holds=(Hold("hold-1", Offset(2000), Offset(4000), "a case"),),
+        garbage=(*head.garbage, Garbage(KEY, "v1", 1_700_000_000_000)),
+        skips=(Skip(Offset(7000), Offset(7500), 1_700_000_000_000),),
+        next_offset=Offset(7500),
+    )
+    return head, bucket.read(head.indexes[-1]), bucket.read(head.leaves[-1])
+
+
+def build() -> dict[str, bytes]:
+    head, index, leaf = a_manifest()
+    return {
+        "segment.hex": a_segment_object(),
+        "HEAD.hex": codec.encode_head(head),
+        "index.hex": codec.encode_page(index),
+        "leaf.hex": codec.encode_page(leaf),
+    }
+
+
+def plain(data: bytes) -> bytes:
+    return canonical.decompress(data, key="golden", size_max=1 << 20)
+
+
+def kept(name: str) -> bytes:
+    return bytes.fromhex((FOLDER / name).read_text())
+
+
+def kept_plain(name: str) -> bytes:
+    return (FOLDER / name).with_suffix(".json").read_bytes().rstrip(b"\n")
+
+
+def write() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for name, data in build().items():
+        lines = [data[start : start + 32].hex() for start in range(0, len(data), 32)]
+        (FOLDER / name).write_text("".join(f"{line}\n" for line in lines))
+        if name != "segment.hex":
+            (FOLDER / name).with_suffix(".json").write_bytes(plain(data) + b"\n")
+
+
+if __name__ == "__main__":
+    write()

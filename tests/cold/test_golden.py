@@ -1,0 +1,43 @@
+"""The formats of the bucket, held against bytes of an earlier day."""
+
+import pytest
+
+from tests.cold import golden
+from tierlog.cold import codec, invariants
+from tierlog.cold.page import IndexPage, LeafPage
+from tierlog.cold.segment_object import parse_tail
+
+MANIFESTS = ("HEAD.hex", "index.hex", "leaf.hex")
+
+
+def test_a_segment_object_is_written_as_it_always_was() -> None:
+    assert golden.a_segment_object().hex() == golden.kept("segment.hex").hex()
+
+
+def test_a_segment_object_of_an_earlier_day_is_read() -> None:
+    data = golden.kept("segment.hex")
+    footer = parse_tail(data, object_size=len(data), key=golden.KEY)
+    assert (footer.base, footer.last, footer.batches, footer.records) == (1000, 1006, 4, 7)
+    assert [start.leader_epoch for start in footer.leader_epochs] == [3, 4]
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_manifest_is_written_as_it_always_was(name: str) -> None:
+    assert golden.plain(golden.build()[name]) == golden.kept_plain(name)
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_the_compressed_file_is_that_of_the_plain_one(name: str) -> None:
+    assert golden.plain(golden.kept(name)) == golden.kept_plain(name)
+
+
+def test_a_manifest_of_an_earlier_day_is_read() -> None:
+    head, index, leaf = golden.a_manifest()
+    assert codec.decode_head(golden.kept("HEAD.hex"), key="HEAD") == head
+    invariants.check(head, previous=None)
+    found = codec.decode_page(golden.kept("index.hex"), key="index")
+    assert isinstance(found, IndexPage)
+    assert list(found.leaves) == list(codec.rows_of(index))
+    found = codec.decode_page(golden.kept("leaf.hex"), key="leaf")
+    assert isinstance(found, LeafPage)
+    assert list(found.entries) == list(codec.rows_of(leaf))
