@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-STORE_PATIENCE_S = 10.0
-"""How long a start waits for the store's probe before it goes on without."""
-
 RETRY_S = 5.0
 """Between two tries to write a deletion into a store that does not take it."""
 
@@ -63,7 +60,6 @@ class Tiering:
         on_foreign: Callable[[TierlogError], None],
         tier_settings: TierSettings | None = None,
     ) -> None:
-        self._env = env
         self.store = store
         self.tier = ColdTier(
             env,
@@ -75,26 +71,21 @@ class Tiering:
             process=str(env.rng.uuid()),
             incarnation=Incarnation(cluster.incarnation, cluster.incarnation_id),
             probe=partial(probe, store, env.rng),
-            on_foreign=on_foreign,
+            on_refused=self._refused,
         )
         self.proxy = FetchProxy(env, store, proxy_settings(env, settings, data), f"{data}/{CACHE}")
-        self._starting: asyncio.Task[None] | None = None
+        self._on_foreign = on_foreign
 
     async def start(self) -> None:
         """Raises `StoreLies` or `ForeignIncarnation`, if the store says so in time."""
         await self.proxy.start()
-        self._starting = starting = self._env.tasks.spawn(self.tier.start(), name="cold start")
-        done, _ = await asyncio.wait({starting}, timeout=STORE_PATIENCE_S)
-        if done:
-            starting.result()
-            return
-        logger.warning("the object store takes its time; the node serves without it for now")
-        starting.add_done_callback(_tell_late)
+        await self.tier.start()
+
+    def _refused(self, why: TierlogError) -> None:
+        if isinstance(why, ForeignIncarnation):
+            self._on_foreign(why)
 
     async def stop(self) -> None:
-        if self._starting is not None and not self._starting.done():
-            self._starting.cancel()
-            await asyncio.gather(self._starting, return_exceptions=True)
         await self.tier.stop()
         await self.proxy.close()
 
@@ -174,8 +165,3 @@ def proxy_settings(env: Env, settings: NodeSettings, data: str) -> ProxySettings
     return ProxySettings(
         cache_bytes=default_cache_bytes(env.disk, data) if wanted == AUTOMATIC else wanted
     )
-
-
-def _tell_late(starting: asyncio.Task[None]) -> None:
-    if not starting.cancelled() and (fault := starting.exception()) is not None:
-        logger.error("the cold tier did not start: %s", fault)
