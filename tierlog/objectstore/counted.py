@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tierlog.env import Clock
 from tierlog.objectstore.around import Around, Request
-from tierlog.objectstore.errors import NoSuchObject, StoreError, StoreThrottled
+from tierlog.objectstore.errors import NoSuchObject, StoreThrottled
 from tierlog.objectstore.port import Got, ObjectStore, Outcome, Written
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ def _count_trouble(kind: KindStats, trouble: BaseException) -> None:
     # One that was cancelled has no clear answer either.
     if not isinstance(trouble, NoSuchObject):
         kind.errors += 1
-    if isinstance(trouble, StoreError) and isinstance(trouble, StoreThrottled):
+    if isinstance(trouble, StoreThrottled):
         kind.throttled += 1
 
 

@@ -26,7 +26,7 @@ def open_store(env: Env, url: str, settings: NodeSettings) -> ObjectStore:
 
 
 def _open_s3(env: Env, url: str, settings: NodeSettings) -> ObjectStore:
-    # Here and not above: the client library takes half a second to import, a folder needs none.
+    # Here and not above: the client library is slow to import, and a folder needs none.
     from tierlog.objectstore.s3 import S3Settings, S3Store
 
     bucket, _, prefix = url.removeprefix(S3).partition("/")
