@@ -9,6 +9,7 @@ import pytest
 from tests.cold.scripted import ScriptedStore
 from tests.cold.segments import a_segment
 from tests.hot.support import FixedClock, append, batch, open_log
+from tierlog.broker.node import Node
 from tierlog.cold import tree
 from tierlog.cold.changes import Append, MoveLogStart
 from tierlog.cold.clusterstate import ClusterState, TopicRecord, decode_state
@@ -24,6 +25,7 @@ from tierlog.cold.restoreplan import is_unfinished
 from tierlog.cold.segment_scan import SegmentScan
 from tierlog.cold.statekeeper import StateKeeper
 from tierlog.cold.tree import LIMITS, Limits
+from tierlog.config import NodeSettings
 from tierlog.env import Env
 from tierlog.hot import LogDirectory, LogSettings
 from tierlog.hot.epochs import EpochStart
@@ -209,6 +211,26 @@ def test_everything_published_comes_back_and_the_old_cluster_is_fenced() -> None
                 await old.leader(partition, epoch=99).claim()
         with pytest.raises(ForeignIncarnation):
             await old.keeper.refresh()
+
+    play(scenario)
+
+
+def test_a_node_starts_on_what_was_restored() -> None:
+    async def scenario(old: OldCluster) -> None:
+        await old.publish(0, 2)
+        await old.restore()
+        await old.world.start("new", serve(old.world.env("new")), what="serve")
+
+    async def serve(env: Env) -> None:
+        node = await Node.open(env, NodeSettings(node_id=3), DATA)
+        await node.start()
+        assert node.cluster_id == CLUSTER
+        assert sorted(topic.name for topic in node.topics) == ["latest", "orders", "quiet"]
+        first, second = node.topics.by_name["orders"].partitions
+        assert (first.log.log_start, first.log.log_end, second.log.log_end) == (78, 78, 0)
+        assert first.leader_epoch == 7, "the claim has 6, and every start takes the next"
+        assert await node.producer_ids.take() == 2 << 40
+        await node.stop()
 
     play(scenario)
 
