@@ -16,7 +16,7 @@ from tests.cold.tiering import (
 from tests.hot.support import read_values
 from tierlog.cold.tiersettings import TopicTiering
 from tierlog.sim import SimWorld
-from tierlog.sim.objectstore import SimBucket
+from tierlog.sim.bucket import SimBucket
 
 
 async def seconds(count: float) -> None:

@@ -20,7 +20,7 @@ from tierlog.hot.settings import FLUSH_NEVER
 from tierlog.hot.snapshot import encode_snapshot
 from tierlog.records.batch import patch_offset
 from tierlog.sim import SimWorld
-from tierlog.sim.objectstore import SimBucket
+from tierlog.sim.bucket import SimBucket
 from tierlog.types import LeaderEpoch, Offset
 
 
@@ -89,7 +89,7 @@ def test_nothing_above_the_durable_end_is_uploaded() -> None:
                 assert name.last < node.log.durable_end
                 sent += 1
 
-        node.store.watch = watch  # type: ignore[method-assign]
+        node.store.watch = watch
         for _ in range(40):
             node.produce(*[b"x" * 300] * 5)
             assert node.log.visible_end == node.log.log_end
@@ -131,11 +131,11 @@ def test_a_publish_that_failed_costs_no_second_upload() -> None:
 
         await node.produce_sealed(b"a")
         await seconds(2)
-        node.store.watch = watch  # type: ignore[method-assign]
+        node.store.watch = watch
         await node.produce_sealed(b"b")
         await seconds(20)
         assert head_in(bucket_of(node)).next_offset == 1
-        node.store.watch = lambda _kind, _key: None  # type: ignore[method-assign]
+        node.store.watch = lambda _kind, _key: None
         node.store.is_closed = False
         await seconds(120)
         assert head_in(bucket_of(node)).next_offset == 2
@@ -281,7 +281,7 @@ def test_large_objects_are_sent_in_parts() -> None:
             nonlocal parts
             parts += kind == "put_part"
 
-        node.store.watch = watch  # type: ignore[method-assign]
+        node.store.watch = watch
         await seconds(5)
         bucket = bucket_of(node)
         assert head_in(bucket).next_offset == 12, node.partition.status.last_error

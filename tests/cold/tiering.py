@@ -16,9 +16,9 @@ from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.env import Env
 from tierlog.hot import Log, LogDirectory, LogSettings
 from tierlog.objectstore.errors import StoreUnavailable
-from tierlog.objectstore.port import Outcome, Written
 from tierlog.sim import SimWorld
-from tierlog.sim.objectstore import SimBucket, SimStore
+from tierlog.sim.bucket import SimBucket
+from tierlog.sim.objectstore import SimStore
 from tierlog.types import LeaderEpoch
 
 T = TypeVar("T")
@@ -49,12 +49,6 @@ class Door(SimStore):
             self.asked += 1
             raise StoreUnavailable("the store is away")
         return await super()._ask(kind, key, land)
-
-    async def _write(self, kind: str, key: str, call: Callable[[], Written]) -> Written:
-        try:
-            return await super()._write(kind, key, call)
-        except StoreUnavailable as fault:
-            return Written(outcome=Outcome.AMBIGUOUS, detail=str(fault))
 
 
 async def no_probe() -> None:
@@ -117,7 +111,7 @@ class TierNode:
 
 def play(scenario: Callable[[SimWorld, SimBucket], Coroutine[Any, Any, T]], seed: int = 1) -> T:
     world = SimWorld(seed)
-    return world.run(scenario(world, SimBucket(world.rng("bucket"))))
+    return world.run(scenario(world, SimBucket(world.rng("bucket"), world=world)))
 
 
 def play_node(scenario: Callable[[TierNode], Coroutine[Any, Any, T]], seed: int = 1) -> T:
