@@ -1,0 +1,105 @@
+"""Read-ahead at work: from where a reader is to the end of its window, over segment borders.
+
+One walk for each reader at a time. It takes only room that is free, within the reader's allowance
+and the node's budget, and waits for nothing but its own downloads. An error ends the walk; the
+reader meets it, or not, when it gets there.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from tierlog.env import Env
+from tierlog.errors import TierlogError
+from tierlog.fetchproxy import plan
+from tierlog.fetchproxy.loader import ColdSegment, Loader
+from tierlog.fetchproxy.pieces import Piece
+from tierlog.fetchproxy.port import ColdPrefix
+from tierlog.fetchproxy.readahead import Stream
+from tierlog.fetchproxy.settings import ProxySettings
+from tierlog.objectstore.port import Span
+from tierlog.types import Position
+
+if TYPE_CHECKING:
+    from tierlog.cold.entry import Entry
+
+logger = logging.getLogger(__name__)
+
+
+class Ahead:
+    def __init__(self, env: Env, loader: Loader, settings: ProxySettings) -> None:
+        self._env = env
+        self._loader = loader
+        self._chunk_bytes = settings.chunk_bytes
+        self._walks: set[asyncio.Task[None]] = set()
+
+    def go(self, prefix: ColdPrefix, stream: Stream) -> None:
+        """The reader has moved: see that its window is filled."""
+        done = (stream.key, stream.position // self._chunk_bytes, stream.window.size)
+        if not stream.window.size or stream.is_ahead_running or stream.ahead_done == done:
+            return
+        stream.is_ahead_running = True
+        walk = self._env.tasks.spawn(self._run(prefix, stream, done), name="read ahead")
+        self._walks.add(walk)
+        walk.add_done_callback(self._walks.discard)
+
+    async def close(self) -> None:
+        walks = list(self._walks)
+        for walk in walks:
+            walk.cancel()
+        await asyncio.gather(*walks, return_exceptions=True)
+
+    async def _run(self, prefix: ColdPrefix, stream: Stream, aim: tuple[str, int, int]) -> None:
+        stream.ahead_done = None
+        try:
+            if await self._fill(prefix, stream):
+                stream.ahead_done = aim
+        except TierlogError as error:
+            logger.debug("read-ahead of %s ends: %s", stream.path, error)
+        finally:
+            stream.is_ahead_running = False
+
+    async def _fill(self, prefix: ColdPrefix, stream: Stream) -> bool:
+        """Whether all of the window is here or on its way."""
+        entry: Entry | None = stream.entry
+        key, position, left = stream.key, stream.position, stream.window.size
+        flights: set[asyncio.Task[Piece]] = set()
+        while entry is not None:
+            segment = self._loader.segment(key, entry)
+            span = Span(position, Position(min(position + left, entry.data_bytes)))
+            if span.size > 0:
+                for number in plan.chunk_numbers(span, chunk_bytes=self._chunk_bytes):
+                    if not await self._start(segment, number, stream, flights):
+                        return False
+            left -= entry.data_bytes - position
+            if left <= 0:
+                return True
+            entry = await prefix.entry_for(entry.next_offset)
+            position = Position(0)
+            key = "" if entry is None else prefix.full_key(entry.key)
+        return True
+
+    async def _start(
+        self,
+        segment: ColdSegment,
+        number: int,
+        stream: Stream,
+        flights: set[asyncio.Task[Piece]],
+    ) -> bool:
+        """See that a chunk is here or on its way; False if there is no room for it."""
+        size = self._loader.chunk_span(segment, number).size
+        while not self._loader.is_near(segment, number):
+            if stream.allowance.has_room(size):
+                flight = self._loader.chunk_ahead(segment, number, reader=stream.number)
+                if flight is not None:
+                    stream.allowance.count(size, flight)
+                    flights.add(flight)
+                    return True
+            if not flights:
+                return False
+            landed, rest = await asyncio.wait(flights, return_when=asyncio.FIRST_COMPLETED)
+            flights.clear()
+            flights.update(rest)
+            for flight in landed:
+                flight.result()
+        return True

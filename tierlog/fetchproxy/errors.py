@@ -1,0 +1,38 @@
+"""What can go wrong with a cold read, by what the caller should do next."""
+
+from typing import ClassVar
+
+from tierlog.errors import Kind, TierlogError
+
+
+class ColdReadError(TierlogError):
+    """Root of this room."""
+
+
+class ColdUnavailable(ColdReadError):
+    """The store did not give the bytes; the same read may succeed later. The cause says why.
+
+    Also where the store says that the object is not there, or denies it: the manifest names it, so
+    it is not for the consumer to take this for the end of its records.
+    """
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"{key} cannot be read now: {reason}")
+        self.key = key
+
+
+class ChunkCorrupt(ColdReadError):
+    """What the store gave, twice, is not what was uploaded. None of it was served.
+
+    Carries key, position and reason. Other copies or versions of the object may be sound.
+    """
+
+    kind: ClassVar[Kind] = Kind.CORRUPT
+
+    def __init__(self, key: str, *, position: int, reason: str) -> None:
+        super().__init__(f"{key} at position {position}: {reason}")
+        self.key = key
+        self.position = position
+        self.reason = reason

@@ -1,0 +1,99 @@
+"""Verified bytes of one segment object, wherever they are: in a cached file or in memory.
+
+A file stays open as long as somebody holds its piece, and what was taken from it as long as
+somebody holds that, evicted or not: unlinking takes the name alone.
+"""
+
+import weakref
+from collections.abc import Sequence
+from typing import Protocol
+
+from tierlog.env import File
+from tierlog.objectstore.port import Span
+from tierlog.types import Bytes, Position
+
+
+class Piece(Protocol):
+    """Positions are those of the object."""
+
+    @property
+    def span(self) -> Span: ...
+
+    def pread(self, size: int, position: int) -> Bytes:
+        """To be looked at."""
+        ...
+
+    def view(self, size: int, position: int) -> Bytes:
+        """To be sent and not looked at; holds no memory of the proxy's."""
+        ...
+
+    def is_cached(self, size: int, position: int) -> bool:
+        """Whether sending a view would not wait for the disk."""
+        ...
+
+
+class FilePiece:
+    __slots__ = ("__weakref__", "_file", "_start", "span")
+
+    def __init__(self, span: Span, file: File) -> None:
+        self.span = span
+        self._start = span.start
+        self._file = file
+        weakref.finalize(self, file.close).atexit = False
+
+    def pread(self, size: int, position: int) -> Bytes:
+        return self._file.pread(size, position - self._start)
+
+    def view(self, size: int, position: int) -> Bytes:
+        return self._file.view(size, position - self._start)
+
+    def is_cached(self, size: int, position: int) -> bool:
+        return self._file.is_cached(size, position - self._start)
+
+
+class HeldPiece:
+    __slots__ = ("_view", "span")
+
+    def __init__(self, span: Span, data: Bytes) -> None:
+        self.span = span
+        self._view = memoryview(data)
+
+    def pread(self, size: int, position: int) -> Bytes:
+        start = position - self.span.start
+        return self._view[start : start + size]
+
+    def view(self, size: int, position: int) -> Bytes:
+        # A copy: a slice would keep all of the piece in memory until a slow consumer has it.
+        return bytes(self.pread(size, position))
+
+    def is_cached(self, size: int, position: int) -> bool:
+        return True
+
+
+class Run:
+    """Pieces that touch each other, in order, as one."""
+
+    __slots__ = ("end", "pieces", "start")
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        assert pieces
+        self.pieces = pieces
+        self.start = pieces[0].span.start
+        self.end = pieces[-1].span.end
+
+    def pread(self, size: int, position: int) -> Bytes:
+        """Fewer bytes only at the end."""
+        parts = []
+        for piece in self.pieces:
+            if piece.span.start <= position < piece.span.end and size > 0:
+                part = piece.pread(min(size, piece.span.end - position), position)
+                parts.append(part)
+                position += len(part)
+                size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def piece_at(self, position: int) -> Piece:
+        return next(piece for piece in self.pieces if position < piece.span.end)
+
+    def covers(self, start: Position, end: Position) -> bool:
+        return self.start <= start and end <= self.end

@@ -1,0 +1,244 @@
+"""The fetch proxy: cold records by offset and by time.
+
+`read` answers at once where the bytes are here, and otherwise with a future that the caller may
+stop waiting for: cancelled or forgotten, the read goes on, and the next one finds its bytes here.
+An answer is whole batches, as many as fit, the first whole even if it is larger, as a view of a
+cached file wherever it lies in one chunk. All of it is below the manifest's `next_offset`.
+
+What goes wrong with the store is `ColdUnavailable` (retry); bytes that are not those that were
+uploaded are never served (`ChunkCorrupt`, after a second try). Invariant: what downloads and bytes
+without a disk take in memory stays below `ProxySettings.memory_bytes`, whatever readers ask for.
+"""
+
+import asyncio
+from typing import NamedTuple
+
+from tierlog.env import Env
+from tierlog.fetchproxy.ahead import Ahead
+from tierlog.fetchproxy.batches import Cut, cut
+from tierlog.fetchproxy.bytime import TimeSearch
+from tierlog.fetchproxy.chunks import ChunkCache
+from tierlog.fetchproxy.flights import Allowance
+from tierlog.fetchproxy.loader import ColdSegment, Loader
+from tierlog.fetchproxy.pieces import Run
+from tierlog.fetchproxy.plan import Place, place_behind
+from tierlog.fetchproxy.port import ColdPrefix
+from tierlog.fetchproxy.readahead import Stream, Streams, Window
+from tierlog.fetchproxy.runs import Runs, wait_for_pieces
+from tierlog.fetchproxy.segmentindex import SegmentIndex
+from tierlog.fetchproxy.settings import ProxySettings
+from tierlog.fetchproxy.stats import ProxyStats
+from tierlog.hot.bytime import Found
+from tierlog.hot.errors import OffsetOutOfRange
+from tierlog.objectstore.port import ObjectStore
+from tierlog.types import Bytes, Offset, TimestampMs
+
+
+class ColdRead(NamedTuple):
+    """Whole batches, the first of which holds the offset that was asked for, or is the first behind
+    it."""
+
+    records: Bytes
+    """To be sent and not looked at."""
+    base_offset: Offset
+    next_offset: Offset
+    """Where to read on; in the bucket or, at the seam, in the hot log."""
+    may_block: bool = False
+    """Whether sending it may wait for the disk, so not on the loop."""
+
+
+class FetchProxy:
+    def __init__(self, env: Env, store: ObjectStore, settings: ProxySettings, path: str) -> None:
+        self._env = env
+        self._settings = settings
+        self.stats = ProxyStats()
+        self.cache = ChunkCache(env, path, settings, self.stats)
+        self.loader = Loader(env, store, self.cache, settings=settings, stats=self.stats)
+        self._runs = Runs(self.loader, settings)
+        self._ahead = Ahead(env, self.loader, settings)
+        self._streams = Streams()
+        self._times = TimeSearch(env, self.loader, self._runs, settings)
+        self._reads: set[asyncio.Task[ColdRead]] = set()
+
+    async def start(self) -> None:
+        """Take over the cache that an earlier process left."""
+        await self.cache.start()
+
+    async def close(self) -> None:
+        """Downloads end where they are; the cache stays."""
+        for read in list(self._reads):
+            read.cancel()
+        await asyncio.gather(*self._reads, return_exceptions=True)
+        await self._ahead.close()
+        await self.loader.close()
+        await self.cache.close()
+
+    def allowance(self, bytes_max: int) -> Allowance:
+        """For the fetches of one connection, whose byte limit is `bytes_max`."""
+        return Allowance(bytes_max, chunk_bytes=self._settings.chunk_bytes)
+
+    @property
+    def memory_used(self) -> int:
+        """Bytes of downloads under way and of what no disk holds."""
+        return self.loader.budget.used + self.loader.held.used
+
+    # By time
+
+    async def search_time(
+        self, prefix: ColdPrefix, timestamp: TimestampMs, *, start: Offset | None = None
+    ) -> Found | None:
+        """The first cold record from `start` (the log start) on, at `timestamp` or later."""
+        head = prefix.head
+        if head is None:
+            return None
+        return await self._times.first(
+            prefix, timestamp, start=head.log_start if start is None else start
+        )
+
+    async def search_latest(
+        self, prefix: ColdPrefix, *, start: Offset | None = None
+    ) -> Found | None:
+        """The cold record with the largest timestamp, the first of several."""
+        head = prefix.head
+        if head is None:
+            return None
+        return await self._times.latest(prefix, start=head.log_start if start is None else start)
+
+    # By offset
+
+    def read(
+        self,
+        prefix: ColdPrefix,
+        offset: Offset,
+        *,
+        bytes_max: int,
+        allowance: Allowance | None = None,
+    ) -> ColdRead | asyncio.Future[ColdRead]:
+        """Records from `offset` on, at once or later. One reader that reads on shares one
+        `allowance`; without one, each has its own."""
+        stream = self._streams.find(prefix.full_key(""), offset)
+        if stream is not None:
+            stream.window.came_back(self._env.clock.monotonic())
+            if allowance is not None:
+                stream.allowance = allowance
+            found = self._read_now(prefix, stream, bytes_max)
+            if found is not None:
+                self.stats.reads_at_once += 1
+                return found
+        work = self._read_later(prefix, offset, bytes_max, stream, allowance)
+        read = self._env.tasks.spawn(work, name="cold read")
+        self._reads.add(read)
+        read.add_done_callback(self._reads.discard)
+        answer = asyncio.shield(read)
+        answer.add_done_callback(_look_at)
+        return answer
+
+    def _read_now(self, prefix: ColdPrefix, stream: Stream, bytes_max: int) -> ColdRead | None:
+        """The good road of a sequential reader: the chunk is open, the place is known."""
+        entry = stream.entry
+        if entry is None or stream.position >= entry.data_bytes:
+            return None
+        segment = self.loader.segment(stream.key, entry)
+        index = segment.index
+        if index is None:
+            return None
+        place = place_behind(index, stream.position, data_bytes=entry.data_bytes)
+        run = self._runs.now(segment, place)
+        if run is None:
+            return None
+        part = self._cut(segment, index, place, run, stream.offset, bytes_max, base=stream.offset)
+        piece = run.piece_at(part.start)
+        size = part.stop - part.start
+        if part.stop > piece.span.end:
+            return None  # To be joined, which may read the disk.
+        records = piece.view(size, part.start)
+        self.stats.chunk_hits += 1
+        may_block = not piece.is_cached(size, part.start)
+        self._moved(prefix, stream, segment, part)
+        return ColdRead(records, part.base_offset, part.next_offset, may_block)
+
+    async def _read_later(
+        self,
+        prefix: ColdPrefix,
+        offset: Offset,
+        bytes_max: int,
+        stream: Stream | None,
+        allowance: Allowance | None,
+    ) -> ColdRead:
+        entry = await prefix.entry_for(offset)
+        if entry is None:
+            raise _out_of_range(prefix, offset)
+        offset = max(offset, entry.base)
+        segment = self.loader.segment(prefix.full_key(entry.key), entry)
+        if stream is None:
+            allowance = allowance or self.allowance(bytes_max)
+            index, place, run = await self._runs.first(
+                segment, offset, bytes_max=bytes_max, allowance=allowance
+            )
+            window = Window(
+                chunk_bytes=self._settings.chunk_bytes,
+                bytes_max=self._settings.readahead_bytes_max,
+                stall_s=self._settings.stall_s,
+                now_s=self._env.clock.monotonic(),
+            )
+            stream = self._streams.begin(prefix.full_key(""), window, allowance)
+        else:
+            index, place = await self._runs.locate(segment, offset)
+            found = self._runs.fetch(segment, place, stream.number, allowance=stream.allowance)
+            self._ahead.go(prefix, stream)
+            run = await wait_for_pieces(found)
+        part = self._cut(segment, index, place, run, offset, bytes_max, base=entry.base)
+        records, may_block = await self._taken(run, part)
+        self._moved(prefix, stream, segment, part)
+        return ColdRead(records, part.base_offset, part.next_offset, may_block)
+
+    def _cut(
+        self,
+        segment: ColdSegment,
+        index: SegmentIndex,
+        place: Place,
+        run: Run,
+        offset: Offset,
+        bytes_max: int,
+        *,
+        base: Offset,
+    ) -> Cut:
+        return cut(segment.key, run, index, place, offset=offset, base=base, bytes_max=bytes_max)
+
+    async def _taken(self, run: Run, part: Cut) -> tuple[Bytes, bool]:
+        """The bytes to send, and whether sending them may wait for the disk."""
+        piece = run.piece_at(part.start)
+        size = part.stop - part.start
+        if part.stop <= piece.span.end:
+            return piece.view(size, part.start), not piece.is_cached(size, part.start)
+        self.stats.joined += 1
+        return await self._env.tasks.in_thread(run.pread, size, part.start), False
+
+    def _moved(self, prefix: ColdPrefix, stream: Stream, segment: ColdSegment, part: Cut) -> None:
+        """Note what a reader got, and see to what it will want next."""
+        size = part.stop - part.start
+        self.stats.reads += 1
+        self.stats.read_bytes += size
+        self.loader.touch(segment, part.start, reader=stream.number)
+        stream.window.answered(size, self._env.clock.monotonic())
+        self._streams.move(
+            stream,
+            key=segment.key,
+            entry=segment.entry,
+            position=part.stop,
+            offset=part.next_offset,
+        )
+        self._ahead.go(prefix, stream)
+
+
+def _look_at(answer: asyncio.Future[ColdRead]) -> None:
+    """Nobody may be waiting any more: then an error is no news either."""
+    if not answer.cancelled():
+        answer.exception()
+
+
+def _out_of_range(prefix: ColdPrefix, offset: Offset) -> OffsetOutOfRange:
+    head = prefix.head
+    log_start = Offset(0) if head is None else head.log_start
+    log_end = Offset(0) if head is None else head.next_offset
+    return OffsetOutOfRange(offset, log_start=log_start, log_end=log_end)

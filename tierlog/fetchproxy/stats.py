@@ -1,0 +1,34 @@
+"""What the proxy did, as plain counters that whoever shows metrics reads."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class ProxyStats:
+    reads: int = 0
+    """Answered with records."""
+    read_bytes: int = 0
+    reads_at_once: int = 0
+    """Answered without waiting for anything."""
+    joined: int = 0
+    """Copied, since a batch lay across two chunks."""
+    chunk_hits: int = 0
+    """Chunks that a read found on the disk, open or not."""
+    chunk_misses: int = 0
+    """Chunks that a read had to wait for."""
+    gets: int = 0
+    get_bytes: int = 0
+    get_errors: int = 0
+    chunk_gets: int = 0
+    lead_gets: int = 0
+    index_gets: int = 0
+    ahead_gets: int = 0
+    """Those of the chunk GETs that were read-ahead."""
+    corrupt: int = 0
+    """Answers of the store that failed their check."""
+    dropped: int = 0
+    """Cached files that failed theirs."""
+    not_cached: int = 0
+    """Chunks that stayed in memory: no room, or the disk refused."""
+    evicted: int = 0
+    evicted_bytes: int = 0
