@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tierlog.wire.messages.fetch import FetchRequest
 
 READ_COMMITTED: Final = 1
-ON_LOOP_MAX: Final = 64 << 10
-"""Bytes of a partition that a sender may still send on the loop."""
+ON_LOOP_MAX: Final = 1 << 20
+"""Bytes of a partition that a sender may send on the loop."""
 
 
 class FetchRoute:
@@ -128,5 +128,5 @@ def replica_id(request: FetchRequest, version: int) -> int:
 
 
 def may_block(log: Log, offset: int, size: int) -> bool:
-    """Large replies are never sent on the loop; of small ones the pages must be there."""
+    """Larger replies are never sent on the loop; of all others the pages must be there."""
     return size <= ON_LOOP_MAX and not log.is_recent(Offset(offset), size)
