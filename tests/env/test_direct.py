@@ -4,18 +4,26 @@ import asyncio
 import errno
 import mmap
 from pathlib import Path
-from queue import SimpleQueue
 
 import pytest
 
 from tests.env.wires import LOOPS, Wires, run_on, until
 from tierlog.env import DirectSenders, LocalDisk, Sender
-from tierlog.env.direct import INLINE_BYTES_MAX, PARTS_MAX, THREAD_COUNT, DirectSender, drop
+from tierlog.env.direct import (
+    INLINE_BYTES_MAX,
+    LARGE_BYTES_MAX,
+    PARTS_MAX,
+    THREAD_COUNT,
+    TURN_BYTES_MAX,
+    Crew,
+    DirectSender,
+    drop,
+)
 from tierlog.types import Bytes
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
-LARGE = b"L" * (INLINE_BYTES_MAX + 1)
+LARGE = b"L" * (LARGE_BYTES_MAX + 1)
 MANY = 4_000_000
 
 
@@ -23,10 +31,11 @@ class Bench:
     """Direct senders without threads: jobs are done when the test says so."""
 
     def __init__(self) -> None:
-        self.jobs: SimpleQueue[DirectSender | None] = SimpleQueue()
+        self.crew = Crew()
+        self.jobs = self.crew.jobs
 
     def attach(self, transport: asyncio.Transport, **told: object) -> Sender:
-        return DirectSender(self.jobs, transport, **told)  # type: ignore[arg-type]  # as given
+        return DirectSender(self.crew, transport, **told)  # type: ignore[arg-type]  # as given
 
     async def do_one(self) -> None:
         job = self.jobs.get_nowait()
@@ -62,6 +71,39 @@ def test_large_replies_and_those_that_may_block_are_a_threads_work(
             await bench.do_one()
             assert await peer.read(size) == b"".join(parts)
             await until(lambda: end.sender.queued_bytes == 0)
+
+    run_on(loop, scenario())
+
+
+def test_while_a_thread_is_free_the_loop_sends_a_usual_fetch_itself(loop: str) -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        async with Wires(bench.attach) as wires:
+            (end, peer), *others = [await wires.connect() for _ in range(THREAD_COUNT + 2)]
+            usual = b"u" * LARGE_BYTES_MAX
+            end.sender.send([usual])
+            assert bench.jobs.empty()
+            assert end.sender.queued_bytes < len(usual)
+            for cold, _ in others[1:]:
+                cold.sender.send([b"cold"], may_block=True)
+            others[0][0].sender.send([usual])
+            assert bench.jobs.qsize() == THREAD_COUNT + 1
+            while not bench.jobs.empty():
+                await bench.do_one()
+            received = await peer.read(INLINE_BYTES_MAX)
+            assert received == usual[: len(received)]
+
+    run_on(loop, scenario())
+
+
+def test_the_loop_sends_so_much_in_one_turn_and_no_more(loop: str) -> None:
+    async def scenario() -> None:
+        crew, running = Crew(), asyncio.get_running_loop()
+        for _ in range(2):
+            answers = [crew.may_inline(1 << 20, running) for _ in range((TURN_BYTES_MAX >> 20) + 2)]
+            assert answers.count(True) == TURN_BYTES_MAX >> 20
+            assert answers == sorted(answers, reverse=True)
+            await asyncio.sleep(0.001)  # A turn.
 
     run_on(loop, scenario())
 

@@ -75,6 +75,7 @@ class Dispatcher:
         self._monotonic = node.env.clock.monotonic
         self._client_ids: dict[bytes, str] = {}
         self._produce_stats = node.stats.api(ApiKey.PRODUCE)
+        self._fetch_stats = node.stats.api(ApiKey.FETCH)
         self._topics = node.topics
         self._space = node.space
         self._rows = {
@@ -95,6 +96,16 @@ class Dispatcher:
             correlation_id, batch, route = found
             if route.generation == self._topics.generation and not self._space.is_pressing:
                 return self._produce_alike(batch, route, correlation_id, peer, began)
+        fetches = peer.fetches
+        if fetches is not None and (asked := fetches.find(frame)) is not None:
+            correlation_id, offset, source = asked
+            if source.generation == self._topics.generation:
+                parts = source.answer(offset, correlation_id)
+                if parts is not None:
+                    fetched = self._fetch_stats
+                    fetched.requests += 1
+                    fetched.seconds.note(self._monotonic() - began)
+                    return parts
         try:
             api_key, version, correlation_id, length = _HEAD(frame)
         except struct.error:

@@ -14,7 +14,9 @@ from tierlog.errors import TierlogError
 from tierlog.types import Bytes
 
 if TYPE_CHECKING:
+    from tierlog.broker.fetchroute import FetchRoute
     from tierlog.broker.route import Route
+    from tierlog.wire.fetchopening import FetchOpenings
     from tierlog.wire.opening import ProduceOpenings
 
 
@@ -32,6 +34,8 @@ class Peer:
     principal: str = "User:ANONYMOUS"
     openings: ProduceOpenings[Route] | None = None
     """What its Produce requests begin with, once there were some."""
+    fetches: FetchOpenings[FetchRoute] | None = None
+    """Its Fetch requests for one partition, once there were some."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port} (connection {self.connection_id})"

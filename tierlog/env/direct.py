@@ -1,9 +1,11 @@
 """Replies around the transport: sendmsg on a descriptor of our own.
 
-Small replies leave by one non-blocking sendmsg on the loop. Large ones, and those whose pages may
-have to come from the disk, leave by one of two threads: sendmsg drops the GIL, so the loop goes on
-while the kernel copies. When the kernel takes no more, the thread waits a moment and then hands the
-rest back to the loop, which waits for the peer: a slow reader never holds a thread.
+Small replies leave by one non-blocking sendmsg on the loop, and so do large ones while there are
+few of them: handing one over costs as much as copying a good part of it. When there are more, and
+for those whose pages may have to come from the disk, one of two threads sends: sendmsg drops the
+GIL, so the loop goes on while the kernel copies. When the kernel takes no more, the thread waits a
+moment and then hands the rest back to the loop, which waits for the peer: a slow reader never holds
+a thread.
 
 The descriptor is a duplicate: uvloop lets nobody else wait on a transport's own. It is closed only
 when no thread holds it, or its number could be reused under a running send.
@@ -27,7 +29,11 @@ from tierlog.env.senders import LINGER_S, OnDrained, OnLost, PlainSender, Sender
 from tierlog.types import Bytes
 
 INLINE_BYTES_MAX: Final = 64 * 1024
-"""What the loop copies itself: some 10 us. Handing over to a thread costs more than that."""
+"""What the loop always copies itself: some 10 us. Handing over to a thread costs more than that."""
+LARGE_BYTES_MAX: Final = (1 << 20) + 4096
+"""What the loop copies itself while a thread is free: a usual fetch, some 120 us."""
+TURN_BYTES_MAX: Final = 3 << 20
+"""What it copies of those in one turn, however many are asked for: everybody else waits."""
 THREAD_COUNT: Final = 2
 PARTS_MAX: Final = min(1024, os.sysconf("SC_IOV_MAX"))
 """What one sendmsg takes."""
@@ -37,17 +43,43 @@ WAITS_MAX: Final = 20
 """How often in one go: a peer that reads little by little shall not hold a thread either."""
 
 
+class Crew:
+    """The threads as the loop sees them, and how much it has copied in their place."""
+
+    __slots__ = ("_turn_bytes", "jobs", "working")
+
+    def __init__(self) -> None:
+        self.jobs: SimpleQueue[DirectSender | None] = SimpleQueue()
+        self.working = 0
+        """Senders with a thread, or waiting for one."""
+        self._turn_bytes = 0
+
+    def may_inline(self, size: int, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether the loop shall send a large reply itself; counts it if so."""
+        if size > LARGE_BYTES_MAX or self.working >= THREAD_COUNT:
+            return False
+        if not self._turn_bytes:
+            loop.call_soon(self._end_turn)
+        elif self._turn_bytes + size > TURN_BYTES_MAX:
+            return False
+        self._turn_bytes += size
+        return True
+
+    def _end_turn(self) -> None:
+        self._turn_bytes = 0
+
+
 class DirectSender:
     """The write side of one connection. Everything but `_work` runs on the loop."""
 
     __slots__ = (
+        "_crew",
         "_has_thread",
         "_is_closing",
         "_is_dead",
         "_is_waiting",
         "_job",
         "_job_mapped_bytes",
-        "_jobs",
         "_loop",
         "_may_block",
         "_on_drained",
@@ -62,14 +94,14 @@ class DirectSender:
 
     def __init__(
         self,
-        jobs: "SimpleQueue[DirectSender | None]",
+        crew: Crew,
         transport: asyncio.Transport,
         *,
         on_drained: OnDrained,
         on_lost: OnLost,
     ) -> None:
         self.queued_bytes = self.mapped_bytes = 0
-        self._jobs = jobs
+        self._crew = crew
         self._transport = transport
         self._on_drained = on_drained
         self._on_lost = on_lost
@@ -86,7 +118,11 @@ class DirectSender:
         if self._is_dead or self._is_closing:
             return
         size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
-        if not self.queued_bytes and size <= INLINE_BYTES_MAX and not may_block:
+        if (
+            not self.queued_bytes
+            and not may_block
+            and (size <= INLINE_BYTES_MAX or self._crew.may_inline(size, self._loop))
+        ):
             self._send_now(parts, size)
             return
         is_idle = not self.queued_bytes
@@ -144,7 +180,8 @@ class DirectSender:
             self._job, self._may_block = parts, False
             self._job_mapped_bytes = self.mapped_bytes
             self._has_thread = True
-            self._jobs.put(self)
+            self._crew.working += 1
+            self._crew.jobs.put(self)
 
     def _wait_for_peer(self) -> None:
         self._is_waiting = True
@@ -163,6 +200,7 @@ class DirectSender:
     def _on_worked(self, sent: int, error: OSError | None) -> None:
         """The thread is through, with or without a rest."""
         self._has_thread = False
+        self._crew.working -= 1
         job, self._job = self._job, []
         if self._is_dead:
             self._socket.close()
@@ -239,7 +277,7 @@ class DirectSenders:
     """Makes direct senders, and plain ones where the bytes must pass through the transport."""
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[DirectSender | None] = SimpleQueue()
+        self._crew = Crew()
         self._threads: list[threading.Thread] = []
 
     def attach(
@@ -250,12 +288,12 @@ class DirectSenders:
             return PlainSender(transport)
         if not self._threads:
             self._start()
-        return DirectSender(self._jobs, transport, on_drained=on_drained, on_lost=on_lost)
+        return DirectSender(self._crew, transport, on_drained=on_drained, on_lost=on_lost)
 
     def close(self) -> None:
         threads, self._threads = self._threads, []
         for _ in threads:
-            self._jobs.put(None)
+            self._crew.jobs.put(None)
         for thread in threads:
             thread.join()
 
@@ -269,7 +307,7 @@ class DirectSenders:
             thread.start()
 
     def _serve(self) -> None:
-        while (sender := self._jobs.get()) is not None:
+        while (sender := self._crew.jobs.get()) is not None:
             sender.work()
             del sender  # Or an idle thread would keep the last one, and what it sent, alive.
 

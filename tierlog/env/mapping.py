@@ -14,11 +14,19 @@ import mmap
 import os
 import weakref
 from collections.abc import Iterable
+from time import monotonic
 
 from tierlog.types import Bytes
 
 LENGTH_MIN = 128 << 20
 """Address space is free; a segment of the usual size is mapped once, however it grows."""
+
+BLOCK_BITS = 20
+"""Of a mebibyte: what the kernel is asked about at once."""
+REMEMBERED_S = 1.0
+"""How long its answer counts: long enough to serve some megabytes, short beside the time that a
+used page stays in the cache."""
+_NEVER = (0, -1.0)
 
 _libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
 _mmap = _libc.mmap
@@ -52,7 +60,7 @@ def mapped_bytes(parts: Iterable[Bytes]) -> int:
 class Mapping:
     """The first bytes of a file, at least `size` of them."""
 
-    __slots__ = ("_address", "_flags", "data")
+    __slots__ = ("_address", "_cached", "_flags", "data")
 
     def __init__(self, fd: int, size: int) -> None:
         length = max(LENGTH_MIN, 1 << (size - 1).bit_length())
@@ -61,20 +69,38 @@ class Mapping:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
         self._address = address
-        self._flags = ctypes.create_string_buffer(64)
+        self._flags = ctypes.create_string_buffer((1 << BLOCK_BITS) // _PAGE_BYTES)
+        self._cached: dict[int, tuple[int, float]] = {}
         owner = (ctypes.c_ubyte * length).from_address(address)
         # Slices keep the owner alive. Not at exit: threads may still be sending from it.
         weakref.finalize(owner, _munmap, address, length).atexit = False
         self.data = memoryview(owner).cast("B").toreadonly()
 
     def is_cached(self, size: int, position: int) -> bool:
-        """Whether all these bytes are in the page cache, so that touching them reads no disk."""
-        start = position - position % _PAGE_BYTES
-        length = position + size - start
-        pages = -(-length // _PAGE_BYTES)
-        if pages > len(self._flags):
-            self._flags = ctypes.create_string_buffer(pages)
+        """Whether all these bytes are in the page cache, so that touching them reads no disk.
+
+        The kernel is asked for a block at once, and not again for a while: under memory pressure a
+        page may be gone by then, which costs one wait for the disk.
+        """
+        now = monotonic()
+        end = position + size
+        block = position >> BLOCK_BITS
+        while True:
+            cached_to, until = self._cached.get(block, _NEVER)
+            if until < now or cached_to < min(end, (block + 1) << BLOCK_BITS):
+                cached_to = self._ask(block)
+                self._cached[block] = (cached_to, now + REMEMBERED_S)
+            if end <= cached_to:
+                return True
+            block += 1
+            if cached_to < block << BLOCK_BITS:
+                return False
+
+    def _ask(self, block: int) -> int:
+        """Up to where the block is cached without a gap."""
+        start = block << BLOCK_BITS
         # The kernel fills in a flag for each page.
-        if _mincore(self._address + start, length, self._flags) != 0:
-            return False
-        return 0 not in self._flags.raw[:pages]
+        if _mincore(self._address + start, 1 << BLOCK_BITS, self._flags) != 0:
+            return start
+        missing = self._flags.raw.find(0)
+        return start + (1 << BLOCK_BITS if missing < 0 else missing * _PAGE_BYTES)

@@ -28,7 +28,9 @@ FLEXIBLE_FROM: Final = FetchResponse.flexible.first
 TOPIC_IDS_FROM: Final = 13
 LOG_START_FROM: Final = 5
 SESSIONS_FROM: Final = 7
+LEADER_EPOCHS_FROM: Final = 9
 PREFERRED_REPLICA_FROM: Final = 11
+REPLICA_STATE_FROM: Final = 15
 NODES_FROM: Final = 16
 
 _THROTTLE: Final = struct.Struct(">i").pack

@@ -21,6 +21,7 @@ from tierlog.broker.awaited import Awaited
 from tierlog.broker.codes import code_of
 from tierlog.broker.coldreads import ColdReads
 from tierlog.broker.errors import NotLeader
+from tierlog.broker.fetchroute import READ_COMMITTED, may_block, replica_id, route_of
 from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.broker.request import Answer, MayBlock, Parts
 from tierlog.errors import TierlogError
@@ -31,7 +32,7 @@ from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.codec import decode_whole
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.fetch import FetchWriter, partition_tags
-from tierlog.wire.fetched import encode_fetched
+from tierlog.wire.fetchopening import FetchOpenings
 from tierlog.wire.header import framed_response
 from tierlog.wire.messages.fetch import FetchPartition, FetchRequest
 
@@ -47,10 +48,6 @@ API: Final = ApiKey.FETCH
 VERSIONS: Final = (4, 18)
 FLEXIBLE_FROM: Final = 12
 IDS_FROM: Final = 13
-REPLICA_STATE_FROM: Final = 15
-READ_COMMITTED: Final = 1
-ON_LOOP_MAX: Final = 64 << 10
-"""Bytes of a partition that a sender may still send on the loop."""
 READING_S_MAX: Final = 0.03
 """Time that one fetch gets for its reads, since the first of old bytes is slow; partitions that it
 does not get to have their turn in the next fetch."""
@@ -75,7 +72,7 @@ def answer(frame: memoryview, position: int, call: Call) -> Answer:
     if request.session_id != 0 and request.session_epoch > 0:
         return refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, call)
     if len(request.topics) == 1 and len(request.topics[0].partitions) == 1:
-        parts = answer_one(request, call)
+        parts = answer_one(frame, position, request, call)
         if parts is not None:
             return parts
     fetch = PendingFetch(request, call)
@@ -85,64 +82,17 @@ def answer(frame: memoryview, position: int, call: Call) -> Answer:
     return fetch.begin(request.max_wait_ms)
 
 
-def answer_one(request: FetchRequest, call: Call) -> Parts | None:
+def answer_one(frame: memoryview, position: int, request: FetchRequest, call: Call) -> Parts | None:
     """The common fetch, one partition that has enough to give, in few steps; None where anything is
-    unusual, an error included: the long road finds it again."""
-    asked = request.topics[0]
-    ask = asked.partitions[0]
-    version, node = call.version, call.node
-    key = asked.topic_id if version >= IDS_FROM else asked.topic
-    topic = node.topics.by_id.get(key) if isinstance(key, bytes) else node.topics.by_name.get(key)
-    if (
-        topic is None
-        or not 0 <= ask.partition < len(topic.partitions)
-        or ask.last_fetched_epoch >= 0
-        or replica_id(request, version) >= 0
-    ):
+    unusual: the long road finds it again. Requests that ask on from there take even fewer."""
+    route = route_of(request, call.node, call.version)
+    if route is None:
         return None
-    partition = topic.partitions[ask.partition]
-    log, offset = partition.log, ask.fetch_offset
-    end = log.visible_end
-    if not log.log_start <= offset < end or (
-        ask.current_leader_epoch >= 0 and ask.current_leader_epoch != partition.leader_epoch
-    ):
-        return None
-    limit = min(ask.partition_max_bytes, request.max_bytes, node.settings.fetch_max_bytes)
-    try:
-        records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
-    except TierlogError:
-        return None
-    size = len(records)
-    if not size or size < min(request.min_bytes, request.max_bytes, node.settings.fetch_max_bytes):
-        return None
-    stats = topic.stats
-    stats.fetches += 1
-    stats.bytes_out += size
-    lists_aborted = request.isolation_level == READ_COMMITTED
-    parts = encode_fetched(
-        version,
-        call.correlation_id,
-        key,
-        ask.partition,
-        end,
-        partition.log_start,
-        records,
-        lists_aborted,
-    )
-    return MayBlock(parts) if may_block(log, offset, size) else parts
-
-
-def may_block(log: Log, offset: int, size: int) -> bool:
-    """Large replies are never sent on the loop; of small ones the pages must be there."""
-    return size <= ON_LOOP_MAX and not log.is_recent(Offset(offset), size)
-
-
-def replica_id(request: FetchRequest, version: int) -> int:
-    """Who fetches: a follower's id, or -1 for a consumer."""
-    if version < REPLICA_STATE_FROM:
-        return request.replica_id
-    replica = request.replica_state
-    return -1 if replica is None else replica.replica_id
+    peer = call.peer
+    if peer.fetches is None:
+        peer.fetches = FetchOpenings()
+    peer.fetches.remember(frame, position, call.version, route.key, route)
+    return route.answer(request.topics[0].partitions[0].fetch_offset, call.correlation_id)
 
 
 def refused(code: ErrorCode, call: Call) -> Parts:
