@@ -71,13 +71,15 @@ def duplicate_written_again() -> Iterator[None]:
 
 
 class Ahead:
-    """A log whose high watermark is its end."""
+    """A log whose high watermark is its end; or the partition that has it."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, of: Any) -> None:
+        self._of = of
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._log, "log_end" if name == "visible_end" else name)
+        if name == "log":
+            return Ahead(self._of.log)
+        return getattr(self._of, "log_end" if name == "visible_end" else name)
 
 
 @contextmanager
@@ -85,8 +87,8 @@ def served_above_the_high_watermark() -> Iterator[None]:
     """Consumers are shown what is written, not what is durable."""
     read = fetch.PendingFetch._read_log
 
-    def eager(self: fetch.PendingFetch, log: Any, ask: Any) -> Any:
-        return read(self, Ahead(log), ask)  # type: ignore[arg-type]  # looks like a log
+    def eager(self: fetch.PendingFetch, partition: Any, key: Any, ask: Any) -> Any:
+        return read(self, Ahead(partition), key, ask)  # type: ignore[arg-type]  # looks like one
 
     with patch.object(fetch.PendingFetch, "_read_log", eager):
         yield

@@ -66,11 +66,15 @@ class Deletions:
             await self._each(
                 [partial(self._directory.delete_closed, name) for name in names if name in present]
             )
-            self._tell(topic_id, known.partitions)
+            await self._tell(topic_id, known.partitions)
 
-    def _tell(self, topic_id: bytes, count: int) -> None:
-        """The logs are gone: what is left is to tell the bucket, and to remove the note."""
+    async def _tell(self, topic_id: bytes, count: int) -> None:
+        """The logs are gone: what is left is to tell the bucket, in its own time, and to remove the
+        note."""
         work = self._tell_bucket(topic_id, count)
+        if self.tiering is None:
+            await work
+            return
         task = self._directory.env.tasks.spawn(work, name=f"tell of {topic_id.hex()}")
         self._telling.add(task)
         task.add_done_callback(self._told)
@@ -104,7 +108,7 @@ class Deletions:
                 for one in topic.partitions
             ]
         )
-        self._tell(topic.id, len(topic.partitions))
+        await self._tell(topic.id, len(topic.partitions))
 
     async def _abandon(self, topic: Topic) -> None:
         """Whoever waits at one of its logs hears at once that it is gone."""
@@ -142,8 +146,8 @@ class Deletions:
 
     async def done(self) -> None:
         """Returns once everything that was begun is at its end."""
-        while self._running or (self._telling and self.tiering is None):
-            await asyncio.wait({*self._running, *self._telling})
+        while self._running:
+            await asyncio.wait(self._running)
 
     async def close(self) -> None:
         """Leave the rest to the next start; nothing is under way any more when this returns."""
