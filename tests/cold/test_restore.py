@@ -484,7 +484,7 @@ def test_offsets_of_a_damaged_last_segment_are_not_given_out_again() -> None:
     play(scenario)
 
 
-@pytest.mark.parametrize("step", [40, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [40, pytest.param(7, marks=pytest.mark.slow)])
 def test_a_head_is_made_again_whole_or_not_at_all(step: int) -> None:
     class Died(Exception):
         pass
