@@ -6,8 +6,9 @@ An answer is whole batches, as many as fit, the first whole even if it is larger
 cached file wherever it lies in one chunk. All of it is below the manifest's `next_offset`.
 
 What goes wrong with the store is `ColdUnavailable` (retry); bytes that are not those that were
-uploaded are never served (`ChunkCorrupt`, after a second try). Invariant: what downloads and bytes
-without a disk take in memory stays below `ProxySettings.memory_bytes`, whatever readers ask for.
+uploaded are never served (`ChunkCorrupt`, after a second try). Downloads under way and bytes that
+wait without a disk stay below `ProxySettings.memory_bytes`. Beside it come the segment indexes (a
+budget of their own), joined answers, and what a read that needs many chunks has got so far.
 """
 
 import asyncio
