@@ -14,6 +14,7 @@ from tierlog.cold.segment_scan import SegmentScan
 from tierlog.env import Env, PlainSenders, SystemRng
 from tierlog.fetchproxy import ColdRead, FetchProxy, ProxySettings
 from tierlog.objectstore.body import BytesBody
+from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.memory import MemoryStore
 from tierlog.objectstore.port import Got, Span
 from tierlog.records.attributes import Codec
@@ -199,6 +200,19 @@ class Prefix:
         return max(behind, key=lambda one: one.max_timestamp, default=None)
 
 
+class BrokenPrefix(Prefix):
+    """One whose pages the store does not give."""
+
+    async def entry_for(self, offset: Offset) -> Entry | None:
+        raise NoSuchObject("page")
+
+    async def entry_by_time(self, timestamp: TimestampMs, *, start: Offset) -> Entry | None:
+        raise NoSuchObject("page")
+
+    async def entry_latest(self, *, start: Offset) -> Entry | None:
+        raise NoSuchObject("page")
+
+
 async def upload(store: Watched, segments: Iterable[Sequence[bytes]]) -> Prefix:
     """Segments of batches, whose offsets follow each other."""
     entries = []
@@ -272,3 +286,17 @@ async def count_rounds(store: Watched, work: Awaitable[T]) -> tuple[int, T]:
     gate.set()
     await settled()
     return rounds, task.result()
+
+
+async def begin(
+    segments: list[list[bytes]], proxy_settings: ProxySettings = SMALL
+) -> tuple[FetchProxy, Prefix, Watched]:
+    store = Watched()
+    prefix = await upload(store, segments)
+    proxy = FetchProxy(env_on(), store, proxy_settings, "/data/cache")
+    await proxy.start()
+    return proxy, prefix, store
+
+
+def whole(segments: list[list[bytes]]) -> bytes:
+    return b"".join(batch for segment in segments for batch in segment)

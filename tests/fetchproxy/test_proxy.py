@@ -1,7 +1,6 @@
 import asyncio
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +11,8 @@ from tests.fetchproxy.support import (
     CHUNK,
     SMALL,
     WHOLE_CHUNKS,
-    Prefix,
     Watched,
+    begin,
     count_rounds,
     env_on,
     even_history,
@@ -22,32 +21,13 @@ from tests.fetchproxy.support import (
     read_all,
     settled,
     upload,
+    whole,
 )
-from tierlog.errors import Kind
-from tierlog.fetchproxy import ChunkCorrupt, ColdRead, ColdUnavailable, FetchProxy, ProxySettings
+from tierlog.fetchproxy import ColdRead, FetchProxy, ProxySettings
 from tierlog.hot.errors import OffsetOutOfRange
-from tierlog.objectstore.errors import NoSuchObject, StoreUnavailable
-from tierlog.objectstore.port import Span
+from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.records.batch import iter_batches
 from tierlog.types import Offset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-async def begin(
-    segments: list[list[bytes]], proxy_settings: ProxySettings = SMALL
-) -> tuple[FetchProxy, Prefix, Watched]:
-    store = Watched()
-    prefix = await upload(store, segments)
-    proxy = FetchProxy(env_on(), store, proxy_settings, "/data/cache")
-    await proxy.start()
-    return proxy, prefix, store
-
-
-def whole(segments: list[list[bytes]]) -> bytes:
-    return b"".join(batch for segment in segments for batch in segment)
-
 
 BATCH_SIZES = st.lists(st.integers(0, 900), min_size=1, max_size=4)
 SEGMENT_SIZES = st.lists(
@@ -235,62 +215,6 @@ async def test_a_cached_file_that_rots_is_dropped_and_fetched_again() -> None:
     assert await read_all(second, prefix) == whole(segments)
     assert second.stats.dropped > 2
     await second.close()
-
-
-@pytest.mark.parametrize("proxy_settings", [SMALL, WHOLE_CHUNKS])
-async def test_a_flipped_byte_is_asked_for_again_and_never_served(
-    proxy_settings: ProxySettings,
-) -> None:
-    segments = even_history()
-    proxy, prefix, store = await begin(segments, proxy_settings)
-    lies = set()
-
-    def flip_once(key: str, span: Span, data: bytes) -> bytes:
-        if (key, span) in lies:
-            return data
-        lies.add((key, span))
-        return data[:-1] + bytes([data[-1] ^ 1])
-
-    store.spoil = flip_once
-    assert await read_all(proxy, prefix) == whole(segments)
-    assert proxy.stats.corrupt == len(lies)
-    await proxy.close()
-
-
-@pytest.mark.parametrize("proxy_settings", [SMALL, WHOLE_CHUNKS])
-@pytest.mark.parametrize("what", ["cut", "flipped", "foreign"])
-async def test_a_store_that_keeps_lying_is_an_error_and_nothing_is_kept(
-    proxy_settings: ProxySettings, what: str
-) -> None:
-    segments = even_history()
-    proxy, prefix, store = await begin(segments, proxy_settings)
-    lies: dict[str, Callable[[bytes], bytes]] = {
-        "cut": lambda data: data[:-1],
-        "flipped": lambda data: data[:5] + bytes([data[5] ^ 128]) + data[6:],
-        "foreign": lambda data: bytes(len(data)),
-    }
-    store.spoil = lambda _key, _span, data: lies[what](data)
-    with pytest.raises(ChunkCorrupt) as caught:
-        await read(proxy, prefix, 0, bytes_max=1000)
-    assert caught.value.kind is Kind.CORRUPT
-    store.spoil = None
-    assert await read_all(proxy, prefix) == whole(segments)
-    await proxy.close()
-
-
-@pytest.mark.parametrize("fault", [StoreUnavailable("503"), NoSuchObject("seg")])
-async def test_a_store_that_fails_is_a_reason_to_ask_again(fault: Exception) -> None:
-    segments = even_history()
-    proxy, prefix, store = await begin(segments)
-    store.fault = fault
-    with pytest.raises(ColdUnavailable) as caught:
-        await read(proxy, prefix, 0, bytes_max=1000)
-    assert caught.value.kind is Kind.RETRY
-    assert caught.value.__cause__ is fault
-    assert proxy.memory_used == 0
-    store.fault = None
-    assert await read_all(proxy, prefix) == whole(segments)
-    await proxy.close()
 
 
 @pytest.mark.parametrize("proxy_settings", [SMALL, WHOLE_CHUNKS])

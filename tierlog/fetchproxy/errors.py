@@ -1,8 +1,11 @@
 """What can go wrong with a cold read, by what the caller should do next."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from tierlog.errors import Kind, TierlogError
+from tierlog.objectstore.errors import StoreError
 
 
 class ColdReadError(TierlogError):
@@ -21,6 +24,15 @@ class ColdUnavailable(ColdReadError):
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(f"{key} cannot be read now: {reason}")
         self.key = key
+
+
+@contextmanager
+def map_store_errors(key: str) -> Iterator[None]:
+    """The one door: no error of the store travels further."""
+    try:
+        yield
+    except StoreError as fault:
+        raise ColdUnavailable(key, str(fault)) from fault
 
 
 class ChunkCorrupt(ColdReadError):

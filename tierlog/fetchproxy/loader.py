@@ -14,14 +14,13 @@ from tierlog.cold.entry import Entry
 from tierlog.env import Env
 from tierlog.fetchproxy import plan, segmentindex
 from tierlog.fetchproxy.chunks import ChunkCache, chunk_name, index_name
-from tierlog.fetchproxy.errors import ChunkCorrupt, ColdUnavailable
+from tierlog.fetchproxy.errors import ChunkCorrupt, ColdUnavailable, map_store_errors
 from tierlog.fetchproxy.flights import ByteBudget, Flights
 from tierlog.fetchproxy.held import Held
 from tierlog.fetchproxy.pieces import HeldPiece, Piece
 from tierlog.fetchproxy.segmentindex import SegmentIndex
 from tierlog.fetchproxy.settings import ProxySettings
 from tierlog.fetchproxy.stats import ProxyStats
-from tierlog.objectstore.errors import StoreError
 from tierlog.objectstore.port import ObjectStore, Span
 from tierlog.types import Bytes, Position
 
@@ -247,9 +246,10 @@ class Loader:
         self._stats.gets += 1
         version_id = segment.entry.version_id
         try:
-            got = await self._store.get(segment.key, span=span, version_id=version_id)
-        except StoreError as fault:
+            with map_store_errors(segment.key):
+                got = await self._store.get(segment.key, span=span, version_id=version_id)
+        except ColdUnavailable:
             self._stats.get_errors += 1
-            raise ColdUnavailable(segment.key, str(fault)) from fault
+            raise
         self._stats.get_bytes += len(got.data)
         return got.data

@@ -8,7 +8,7 @@ from tierlog.types import Offset, TimestampMs
 
 
 class ColdPrefix(Protocol):
-    """Finds segments by the last known HEAD and the pages below it. What it raises passes through.
+    """Finds segments by the last known HEAD and the pages below it. May raise what stores raise.
 
     The name of a segment object is never used for other bytes, so whatever was read of one stays
     right, whatever happens to the manifest.

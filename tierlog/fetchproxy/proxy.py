@@ -6,8 +6,9 @@ An answer is whole batches, as many as fit, the first whole even if it is larger
 cached file wherever it lies in one chunk. All of it is below the manifest's `next_offset`.
 
 What goes wrong with the store is `ColdUnavailable` (retry); bytes that are not those that were
-uploaded are never served (`ChunkCorrupt`, after a second try). Invariant: what downloads and bytes
-without a disk take in memory stays below `ProxySettings.memory_bytes`, whatever readers ask for.
+uploaded are never served (`ChunkCorrupt`, after a second try). Downloads under way and bytes that
+wait without a disk stay below `ProxySettings.memory_bytes`. Beside it come the segment indexes (a
+budget of their own), joined answers, and what a read that needs many chunks has got so far.
 """
 
 import asyncio
@@ -18,9 +19,10 @@ from tierlog.fetchproxy.ahead import Ahead
 from tierlog.fetchproxy.batches import Cut, cut
 from tierlog.fetchproxy.bytime import TimeSearch
 from tierlog.fetchproxy.chunks import ChunkCache
+from tierlog.fetchproxy.errors import map_store_errors
 from tierlog.fetchproxy.flights import Allowance
 from tierlog.fetchproxy.loader import ColdSegment, Loader
-from tierlog.fetchproxy.pieces import Run
+from tierlog.fetchproxy.pieces import Piece, Run
 from tierlog.fetchproxy.plan import Place, place_behind
 from tierlog.fetchproxy.port import ColdPrefix
 from tierlog.fetchproxy.readahead import Stream, Streams, Window
@@ -32,6 +34,9 @@ from tierlog.hot.bytime import Found
 from tierlog.hot.errors import OffsetOutOfRange
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import Bytes, Offset, TimestampMs
+
+SMALL_BYTES = 64 << 10
+"""What a sender may send on the loop."""
 
 
 class ColdRead(NamedTuple):
@@ -91,9 +96,9 @@ class FetchProxy:
         head = prefix.head
         if head is None:
             return None
-        return await self._times.first(
-            prefix, timestamp, start=head.log_start if start is None else start
-        )
+        at = head.log_start if start is None else start
+        with map_store_errors(prefix.full_key("")):
+            return await self._times.first(prefix, timestamp, start=at)
 
     async def search_latest(
         self, prefix: ColdPrefix, *, start: Offset | None = None
@@ -102,7 +107,9 @@ class FetchProxy:
         head = prefix.head
         if head is None:
             return None
-        return await self._times.latest(prefix, start=head.log_start if start is None else start)
+        at = head.log_start if start is None else start
+        with map_store_errors(prefix.full_key("")):
+            return await self._times.latest(prefix, start=at)
 
     # By offset
 
@@ -153,7 +160,7 @@ class FetchProxy:
             return None  # To be joined, which may read the disk.
         records = piece.view(size, part.start)
         self.stats.chunk_hits += 1
-        may_block = not piece.is_cached(size, part.start)
+        may_block = _may_block(piece, part)
         self._moved(prefix, stream, segment, part)
         return ColdRead(records, part.base_offset, part.next_offset, may_block)
 
@@ -165,7 +172,8 @@ class FetchProxy:
         stream: Stream | None,
         allowance: Allowance | None,
     ) -> ColdRead:
-        entry = await prefix.entry_for(offset)
+        with map_store_errors(prefix.full_key("")):
+            entry = await prefix.entry_for(offset)
         if entry is None:
             raise _out_of_range(prefix, offset)
         offset = max(offset, entry.base)
@@ -210,7 +218,7 @@ class FetchProxy:
         piece = run.piece_at(part.start)
         size = part.stop - part.start
         if part.stop <= piece.span.end:
-            return piece.view(size, part.start), not piece.is_cached(size, part.start)
+            return piece.view(size, part.start), _may_block(piece, part)
         self.stats.joined += 1
         return await self._env.tasks.in_thread(run.pread, size, part.start), False
 
@@ -229,6 +237,12 @@ class FetchProxy:
             offset=part.next_offset,
         )
         self._ahead.go(prefix, stream)
+
+
+def _may_block(piece: Piece, part: Cut) -> bool:
+    """Asked of small answers alone, as in the hot log: large ones never leave on the loop."""
+    size = part.stop - part.start
+    return size <= SMALL_BYTES and not piece.is_cached(size, part.start)
 
 
 def _look_at(answer: asyncio.Future[ColdRead]) -> None:
