@@ -88,10 +88,12 @@ def test_while_a_thread_is_free_the_loop_sends_a_usual_fetch_itself(loop: str) -
                 cold.sender.send([b"cold"], may_block=True)
             others[0][0].sender.send([usual])
             assert bench.jobs.qsize() == THREAD_COUNT + 1
-            while not bench.jobs.empty():
-                await bench.do_one()
             received = await peer.read(INLINE_BYTES_MAX)
             assert received == usual[: len(received)]
+            while not bench.jobs.empty():
+                await bench.do_one()
+            for one in (end, others[0][0]):  # Now: a peer that reads on makes new jobs.
+                one.sender.abort()
 
     run_on(loop, scenario())
 

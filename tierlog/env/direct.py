@@ -32,7 +32,7 @@ INLINE_BYTES_MAX: Final = 64 * 1024
 """What the loop always copies itself: some 10 us. Handing over to a thread costs more than that."""
 LARGE_BYTES_MAX: Final = (1 << 20) + 4096
 """What the loop copies itself while a thread is free: a usual fetch, some 120 us."""
-TURN_BYTES_MAX: Final = 3 << 20
+TURN_BYTES_MAX: Final = 1 << 20
 """What it copies of those in one turn, however many are asked for: everybody else waits."""
 THREAD_COUNT: Final = 2
 PARTS_MAX: Final = min(1024, os.sysconf("SC_IOV_MAX"))
