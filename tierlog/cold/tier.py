@@ -26,13 +26,14 @@ from tierlog.cold.pagecache import PageCache
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Place, Publisher
 from tierlog.cold.refusals import Fenced, ForeignIncarnation, SwapUncertain
+from tierlog.cold.reopening import open_tiered, seed_from
 from tierlog.cold.statekeeper import StateKeeper
 from tierlog.cold.tieredpartition import TieredPartition
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.cold.tierstats import TierStats
 from tierlog.env import Env
 from tierlog.errors import TierlogError
-from tierlog.hot import Log
+from tierlog.hot import Log, LogDirectory, LogSettings, Seed
 from tierlog.objectstore.errors import StoreDenied, StoreLies, StoreUnavailable
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import LeaderEpoch, Offset
@@ -123,8 +124,27 @@ class ColdTier:
     # Partitions
 
     async def known_head(self, topic_id: str, index: int) -> Head | None:
-        """The local copy, for whoever must know where the bucket ends before a log is opened."""
+        """The local copy of a partition's HEAD."""
         return await self._copies.load(topic_id, index)
+
+    async def open_log(
+        self,
+        directory: LogDirectory,
+        name: str,
+        settings: LogSettings,
+        *,
+        topic_id: str,
+        index: int,
+    ) -> Log:
+        """Open the log of a tiered partition, before it is attached: where it does not go on from
+        the bucket it is begun anew there (`reopening`). Asks the store only then."""
+        keys = PartitionKeys(self._prefix, topic_id, index)
+
+        async def seed_of(head: Head) -> Seed:
+            return await seed_from(self._store, ColdPrefix(keys, self._pages, head=head), head)
+
+        head = await self.known_head(topic_id, index)
+        return await open_tiered(directory, name, settings, head, seed_of)
 
     async def attach(
         self,
