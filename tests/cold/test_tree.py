@@ -225,7 +225,8 @@ def test_a_time_among_a_million_segments_is_two_pages_away() -> None:
 
 
 def mean_cost(head: Head, bucket: Bucket, *, commits: int) -> tuple[float, float]:
-    """Bytes and requests of a publish, averaged over so many; every eighth HEAD is weighed."""
+    """Bytes and requests of a publish, averaged over so many; every seventh HEAD is weighed:
+    seven and 32 have no common factor, so all numbers of entries in HEAD are seen."""
     number, bytes_before, objects_before = (
         head.next_offset // 1000,
         bucket.bytes_put,
@@ -235,7 +236,7 @@ def mean_cost(head: Head, bucket: Bucket, *, commits: int) -> tuple[float, float
     for commit in range(commits):
         head = bucket.append(head, [an_entry(number + commit)])
         # Garbage aside: how much there is depends on how often one publishes, not on the size.
-        if commit % 8 == commit // 8 % 8:
+        if commit % 7 == 0:
             weighed.append(len(codec.encode_head(replace(head, garbage=()))))
     pages = (bucket.bytes_put - bytes_before) / commits
     requests = 1 + (len(bucket.objects) - objects_before) / commits
@@ -248,6 +249,6 @@ def test_a_publish_costs_nearly_the_same_at_a_million_segments() -> None:
     few = mean_cost(a_head(), small, commits=256)
     many = mean_cost(large.head, large, commits=1024)
     print(f"bytes {few[0]:.0f} -> {many[0]:.0f}, requests {few[1]:.4f} -> {many[1]:.4f}")
-    assert many[0] / few[0] < 1.25
+    assert many[0] / few[0] < 1.2
     assert many[1] / few[1] < 1.01
     assert many[0] < 8_000

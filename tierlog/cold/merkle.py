@@ -21,12 +21,6 @@ _PAIR = 2 * HASH_BYTES
 _new_node = sha256(NODE).copy
 
 
-def _node(pair: bytes) -> bytes:
-    node = _new_node()
-    node.update(pair)
-    return node.digest()
-
-
 def leaf_hash(batch: Bytes) -> bytes:
     return sha256(LEAF + batch).digest()
 
@@ -34,10 +28,15 @@ def leaf_hash(batch: Bytes) -> bytes:
 def root(hashes: Bytes) -> bytes:
     """Of the leaf hashes, which lie end to end."""
     assert len(hashes) % HASH_BYTES == 0
-    level = bytes(hashes)
+    level: Bytes = hashes
     while len(level) > HASH_BYTES:
         paired = len(level) - len(level) % _PAIR
-        above = [_node(level[place : place + _PAIR]) for place in range(0, paired, _PAIR)]
-        above.append(level[paired:])
-        level = b"".join(above)
-    return level or EMPTY
+        # One long run of bytes a level: as many objects would take twice the memory.
+        above = bytearray()
+        for place in range(0, paired, _PAIR):
+            node = _new_node()
+            node.update(level[place : place + _PAIR])
+            above += node.digest()
+        above += level[paired:]
+        level = above
+    return bytes(level) or EMPTY

@@ -78,7 +78,7 @@ class SegmentScan:
         self._samples: list[Sample] = []
         self._epochs: list[EpochStart] = []
         self._leader_epoch = -1
-        self._hashes: list[bytes] = []
+        self._hashes = bytearray()
         self._records = 0
         self._attributes: set[int] = set()
         self._min_timestamp = 2**63
@@ -152,11 +152,7 @@ class SegmentScan:
         end, size_of_view = place, len(view)
         expected, position, shift = self._expected, self._position, self._position - place
         records, min_time = self._records, self._min_timestamp
-        add_hash, note, add_attributes = (
-            self._hashes.append,
-            self._indexes.note,
-            self._attributes.add,
-        )
+        hashes, note, add_attributes = self._hashes, self._indexes.note, self._attributes.add
         try:
             while end < size_of_view:
                 base, length, epoch, _, _, attributes, delta, time, max_time, _, _, _, count = (
@@ -173,7 +169,7 @@ class SegmentScan:
                 place, end = end, end + length + 12
                 leaf = _new_leaf()
                 leaf.update(view[place:end])
-                add_hash(leaf.digest())
+                hashes += leaf.digest()
                 last = base + delta
                 note(position, length + 12, last, max_time)  # type: ignore[arg-type]
                 if attributes & _OTHER_BASE_TIME:
@@ -261,7 +257,7 @@ class SegmentScan:
             "block_crcs": b"".join(_U32.pack(crc) for crc in self._block_crcs),
             "offset_index": offset_index,
             "time_index": time_index,
-            "batch_hashes": b"".join(self._hashes),
+            "batch_hashes": bytes(self._hashes),
             "producers": producers,
             "leader_epochs": layout.encode_epochs(lineage),
             "aborted": aborted,
@@ -284,7 +280,7 @@ class SegmentScan:
             base=self._base,
             last=self._last,
             records=self._records,
-            batches=len(self._hashes),
+            batches=len(self._hashes) // merkle.HASH_BYTES,
             data_bytes=self._size,
             data_sha256=self._sha256.hexdigest(),
             merkle_root=merkle.root(sections["batch_hashes"]).hex(),
