@@ -271,6 +271,21 @@ def test_only_the_command_line_knows_the_cost_model() -> None:
     assert knowing == {"cli"}
 
 
+S3_LIBRARIES = {"boto3", "botocore", "urllib3"}
+
+
+def test_only_the_s3_adapter_knows_its_libraries() -> None:
+    """They open connections of their own, past the loop: in threads, behind a port."""
+    adapter = PACKAGE / "objectstore" / "s3"
+    knowing = {
+        path.parent
+        for path in modules()
+        for name, _ in imported(ast.parse(path.read_text()))
+        if name.partition(".")[0] in S3_LIBRARIES
+    }
+    assert knowing == {adapter}
+
+
 def test_every_module_opens_by_saying_what_it_is() -> None:
     silent = [
         str(path.relative_to(ROOT))
