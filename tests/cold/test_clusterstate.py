@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.cold import golden
 from tests.cold.publishing import CLUSTER, FIRST_LIFE, SECOND_LIFE, TOPIC_ID
 from tierlog.cold import canonical
 from tierlog.cold.clusterstate import (
@@ -78,3 +79,11 @@ def test_format_json_is_readable_as_it_is() -> None:
 def test_a_newer_format_json_is_refused() -> None:
     with pytest.raises(NewerFormat):
         decode_format(b'{"format":9,"cluster_id":"x"}')
+
+
+def test_a_state_is_written_as_it_always_was() -> None:
+    assert golden.plain(encode_state(STATE)) == golden.kept_plain("STATE.hex")
+
+
+def test_a_state_of_an_earlier_day_is_read() -> None:
+    assert decode_state(golden.kept("STATE.hex")) == STATE

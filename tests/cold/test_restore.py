@@ -9,6 +9,8 @@ import pytest
 from tests.cold.scripted import ScriptedStore
 from tests.cold.segments import a_segment
 from tests.hot.support import FixedClock, append, batch, open_log
+from tierlog.broker.node import Node
+from tierlog.cold import tree
 from tierlog.cold.changes import Append, MoveLogStart
 from tierlog.cold.clusterstate import ClusterState, TopicRecord, decode_state
 from tierlog.cold.codec import decode_head
@@ -22,7 +24,8 @@ from tierlog.cold.restore import find_clusters, restore
 from tierlog.cold.restoreplan import is_unfinished
 from tierlog.cold.segment_scan import SegmentScan
 from tierlog.cold.statekeeper import StateKeeper
-from tierlog.cold.tree import Limits
+from tierlog.cold.tree import LIMITS, Limits
+from tierlog.config import NodeSettings
 from tierlog.env import Env
 from tierlog.hot import LogDirectory, LogSettings
 from tierlog.hot.epochs import EpochStart
@@ -208,6 +211,26 @@ def test_everything_published_comes_back_and_the_old_cluster_is_fenced() -> None
                 await old.leader(partition, epoch=99).claim()
         with pytest.raises(ForeignIncarnation):
             await old.keeper.refresh()
+
+    play(scenario)
+
+
+def test_a_node_starts_on_what_was_restored() -> None:
+    async def scenario(old: OldCluster) -> None:
+        await old.publish(0, 2)
+        await old.restore()
+        await old.world.start("new", serve(old.world.env("new")), what="serve")
+
+    async def serve(env: Env) -> None:
+        node = await Node.open(env, NodeSettings(node_id=3), DATA)
+        await node.start()
+        assert node.cluster_id == CLUSTER
+        assert sorted(topic.name for topic in node.topics) == ["latest", "orders", "quiet"]
+        first, second = node.topics.by_name["orders"].partitions
+        assert (first.log.log_start, first.log.log_end, second.log.log_end) == (78, 78, 0)
+        assert first.leader_epoch == 7, "the claim has 6, and every start takes the next"
+        assert await node.producer_ids.take() == 2 << 40
+        await node.stop()
 
     play(scenario)
 
@@ -401,14 +424,104 @@ def test_an_unknown_cluster_is_refused_and_leaves_nothing_behind() -> None:
     play(scenario)
 
 
-def test_a_head_that_is_gone_is_not_taken_for_an_empty_partition() -> None:
+def test_a_head_that_is_gone_is_made_again_from_the_segments() -> None:
+    async def scenario(old: OldCluster) -> None:
+        before = await old.publish(0, 40, limits=LIMITS)
+        await old.store.delete([Doomed(old.leaders[0].keys.head)])
+        report = await old.restore()
+        assert report.is_complete
+        assert by_place(report)["orders", 0] is Outcome.REBUILT
+        assert report.partitions[0].problems == (
+            f"{old.leaders[0].keys.head} is gone: made again from the segments",
+        )
+        after = old.head(ORDERS, 0)
+        assert tree.last_chain(after) == tree.last_chain(before)
+        assert (after.next_offset, after.records) == (before.next_offset, before.records)
+        await check_directory(old.world.env("new"), old, ends=(40 * 39, 0))
+
+    play(scenario)
+
+
+def test_what_several_leaders_uploaded_is_taken_once() -> None:
+    async def scenario(old: OldCluster) -> None:
+        await old.publish(0, 3)
+        for base in (0, 39, 60, 70):
+            await old.upload(old.leaders[0], Offset(base))
+        await old.store.delete([Doomed(old.leaders[0].keys.head)])
+        report = await old.restore()
+        assert len(report.partitions[0].problems) == 1
+        assert old.head(ORDERS, 0).next_offset == 117
+
+    play(scenario)
+
+
+def test_a_segment_that_is_not_whole_is_not_used_for_a_new_head() -> None:
+    async def scenario(old: OldCluster) -> None:
+        await old.publish(0, 3)
+        keys = sorted(key for key in old.store.shelf.items if "/seg/" in key)
+        data = bytearray(old.store.shelf.items[keys[1]].data)
+        data[100] ^= 1
+        await old.store.put(keys[1], BytesBody(bytes(data)))
+        await old.store.delete([Doomed(old.leaders[0].keys.head)])
+        report = await old.restore()
+        assert "its batches are not those that were uploaded" in str(report.partitions[0].problems)
+        assert "offsets 39 to 78 are missing" in str(report.partitions[0].problems)
+        assert report.partitions[0].next_offset == 117
+
+    play(scenario)
+
+
+def test_offsets_of_a_damaged_last_segment_are_not_given_out_again() -> None:
+    async def scenario(old: OldCluster) -> None:
+        await old.publish(0, 3)
+        last = max(key for key in old.store.shelf.items if "/seg/" in key)
+        await old.store.put(last, BytesBody(b"x"))
+        await old.store.delete([Doomed(old.leaders[0].keys.head)])
+        report = await old.restore()
+        assert report.partitions[0].next_offset == 117
+        assert "offsets 78 to 117 are missing" in str(report.partitions[0].problems)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("step", [40, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_head_is_made_again_whole_or_not_at_all(step: int) -> None:
+    class Died(Exception):
+        pass
+
+    async def lose_head(old: OldCluster) -> None:
+        await old.publish(0, 33, limits=LIMITS)
+        await old.store.delete([Doomed(old.leaders[0].keys.head)])
+
+    async def total(old: OldCluster) -> None:
+        await lose_head(old)
+        calls.append(await count_calls(old, old.restore))
+
+    calls: list[int] = []
+    play(total)
+    for number in range(4, calls[0], step):
+
+        async def scenario(old: OldCluster, number: int = number) -> None:
+            await lose_head(old)
+            old.store.die(old.store.calls + number, Died(), after=True)
+            with pytest.raises(Died):
+                await old.restore()
+            report = await old.restore()
+            assert report.is_complete
+            await check_directory(old.world.env("new"), old, ends=(33 * 39, 0))
+
+        play(scenario)
+
+
+def test_a_head_that_cannot_be_read_is_not_taken_for_an_empty_partition() -> None:
     async def scenario(old: OldCluster) -> None:
         await old.publish(0, 3)
         key = old.leaders[0].keys.head
         kept = old.store.shelf.items[key].data
-        await old.store.delete([Doomed(key)])
+        await old.store.put(key, BytesBody(b"garbage"))
         report = await old.restore()
         assert by_place(report)["orders", 0] is Outcome.LOST
+        assert "delete it and restore again" in str(report.partitions[0].problems)
         assert not report.is_complete
         assert is_unfinished(old.world.env("new").disk, DATA)
         await old.store.put(key, BytesBody(kept))

@@ -143,6 +143,18 @@ class Publisher:
         async with self._turn:
             return await self._claim()
 
+    async def create(self, draft: Draft) -> Head:
+        """Claim with a first HEAD that lists something already: a rebuilt one. Whole, or not at
+        all. Raises `SwapLost` if there is a HEAD."""
+        async with self._turn:
+            self._refuse_if_fenced()
+            value = self._stamp(draft.head, draft.head, self._new_nonce())
+            check(value, previous=None)
+            await self._write_pages(draft)
+            await self._swap(None, value)
+            self.is_claimed = True
+            return value
+
     async def commit(self, change: Change) -> Head:
         """Publish. Returns the HEAD that holds the change, durable in the store and copied here.
 
@@ -202,26 +214,13 @@ class Publisher:
             # An earlier try of this very process landed, whatever it was told.
             await self._adopt(seen)
         else:
-            head = self._first() if seen is None else seen.value
+            head = seen.value if seen is not None else self._first()
             value = self._stamp(head, head, nonce)
             check(value, previous=None if seen is None else head)
             await self._swap(seen, value)
 
     def _first(self) -> Head:
-        place = self.place
-        return Head(
-            version=0,
-            nonce="",
-            incarnation=self.incarnation,
-            writer=self.writer,
-            topic=place.topic,
-            topic_id=place.topic_id,
-            partition=place.partition,
-            partition_count=place.partition_count,
-            log_start=place.start,
-            next_offset=place.start,
-            chain_anchor=genesis(place.topic_id, place.partition),
-        )
+        return first_head(self.place, self.writer, self.incarnation)
 
     # Commits
 
@@ -236,15 +235,18 @@ class Publisher:
             return seen.value
         value = self._stamp(draft.head, seen.value, nonce)
         check(value, previous=seen.value)
-        # Pages first: whoever sees the HEAD must find what it refers to.
-        for page in draft.pages:
-            key = self.keys.full(page.key)
-            await write_once(self._store, key, page.data, self._env.rng)
+        await self._write_pages(draft)
         try:
             await self._swap(seen, value)
         except SwapLost:
             return None
         return value
+
+    async def _write_pages(self, draft: Draft) -> None:
+        """Before HEAD: whoever sees it must find what it refers to."""
+        for page in draft.pages:
+            key = self.keys.full(page.key)
+            await write_once(self._store, key, page.data, self._env.rng)
 
     async def _swap(self, seen: Seen[Head] | None, value: Head) -> None:
         # Unknown until the answer is in, also if this task is cancelled meanwhile.
@@ -340,3 +342,20 @@ class Publisher:
     def _lost(self, found_version: int | None) -> HeadLost:
         known = -1 if self.head is None else self.head.version
         return HeadLost(self.keys.head, known_version=known, found_version=found_version)
+
+
+def first_head(place: Place, writer: Writer, incarnation: Incarnation) -> Head:
+    """What is there before anything was published."""
+    return Head(
+        version=0,
+        nonce="",
+        incarnation=incarnation,
+        writer=writer,
+        topic=place.topic,
+        topic_id=place.topic_id,
+        partition=place.partition,
+        partition_count=place.partition_count,
+        log_start=place.start,
+        next_offset=place.start,
+        chain_anchor=genesis(place.topic_id, place.partition),
+    )

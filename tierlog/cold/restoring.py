@@ -5,14 +5,15 @@ Repeated after a crash it finds its own claim and its own log, and changes neith
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tierlog.cold import segment_object
+from tierlog.cold import segment_object, tree
 from tierlog.cold.codec import decode_head
-from tierlog.cold.errors import ColdCorrupt, InvariantBroken, TailCut
+from tierlog.cold.errors import ColdCorrupt, ColdError, InvariantBroken
 from tierlog.cold.head import Writer
-from tierlog.cold.layout import SEGMENTS
-from tierlog.cold.publisher import ROUNDS_MAX, Publisher
+from tierlog.cold.publisher import ROUNDS_MAX, Draft, Publisher, first_head
+from tierlog.cold.rebuild import Rebuilt, candidates, read_footer, rebuild
 from tierlog.cold.refusals import Fenced, SwapLost
 from tierlog.cold.report import Outcome, PartitionReport
 from tierlog.cold.walk import Walk
@@ -63,9 +64,10 @@ class PartitionRestore:
         try:
             head = await self._read_head()
         except ColdCorrupt:
-            return LeaderEpoch(0)
+            head = None
         if head is None:
-            return LeaderEpoch(0)
+            uploaded = [one.name.leader_epoch for one in await candidates(self._store, self._keys)]
+            return LeaderEpoch(max(uploaded, default=-1) + 1)
         is_mine = self._is_mine(head)
         return LeaderEpoch(head.writer.leader_epoch + (0 if is_mine else 1))
 
@@ -73,28 +75,58 @@ class PartitionRestore:
         try:
             head = await self._read_head()
         except ColdCorrupt as fault:
-            return self._lost(epoch, str(fault))
+            return self._lost(epoch, _unreadable(fault))
         if head is None and not self._is_tiered:
             await self._begin_log(directory, FIRST_OFFSET, Seed())
             return self._report(None, epoch, Outcome.UNTIERED)
-        if head is None and await self._has_segments():
-            return self._lost(epoch, f"{self._keys.head} is gone, though there are segments")
-        return await self._claim_and_begin(directory, epoch)
-
-    async def _claim_and_begin(
-        self, directory: LogDirectory, epoch: LeaderEpoch
-    ) -> PartitionReport:
+        if head is None and await candidates(self._store, self._keys):
+            return await self._rebuild_and_begin(directory, epoch)
         try:
             head = await self._claim(epoch)
         except (ColdCorrupt, InvariantBroken) as fault:
-            return self._lost(epoch, f"{self._keys.head}: {fault}")
+            return self._lost(epoch, _unreadable(fault))
+        return await self._begin(directory, head, Outcome.RESTORED)
+
+    async def _rebuild_and_begin(
+        self, directory: LogDirectory, epoch: LeaderEpoch
+    ) -> PartitionReport:
+        self._problems.append(f"{self._keys.head} is gone: made again from the segments")
+        found = await rebuild(self._store, self._keys)
+        self._problems += found.problems
+        if not found.entries:
+            return self._lost(epoch, "no segment in the bucket is whole")
+        head = await self._publisher(epoch).create(self._draft(found, epoch))
+        return await self._begin(directory, head, Outcome.REBUILT)
+
+    def _draft(self, found: Rebuilt, epoch: LeaderEpoch) -> Draft:
+        place = replace(self._place, start=found.entries[0].base)
+        head = first_head(place, Writer(epoch, self._plan.process), self._plan.incarnation)
+        now_ms = self._env.clock.now_ms()
+        for entry in found.entries:
+            head = tree.extend(self._skip(head, entry.base, now_ms), [entry])
+        head = self._skip(head, Offset(found.end), now_ms)
+        sealed = tree.seal(head, mint=self._mint, not_before_ms=now_ms, opened={})
+        return Draft(head=sealed.head, pages=sealed.pages)
+
+    def _skip(self, head: Head, to: Offset, now_ms: int) -> Head:
+        if to == head.next_offset:
+            return head
+        self._problems.append(f"offsets {head.next_offset} to {to} are missing")
+        return tree.skip(head, to, now_ms=now_ms)
+
+    def _mint(self) -> int:
+        return int.from_bytes(self._env.rng.randbytes(8))
+
+    async def _begin(
+        self, directory: LogDirectory, head: Head, outcome: Outcome
+    ) -> PartitionReport:
         walk = Walk(self._store, self._keys, head)
         await walk.run()
         self._problems += walk.problems
         seed = await self._seed(head, walk.last)
         await self._begin_log(directory, max(head.next_offset, head.log_start), seed)
-        is_empty = walk.last is None and head.next_offset == self._place.start
-        outcome = Outcome.EMPTY if is_empty else Outcome.RESTORED
+        if walk.last is None and head.next_offset == self._place.start:
+            outcome = Outcome.EMPTY
         return self._report(head, head.writer.leader_epoch, outcome)
 
     # HEAD
@@ -110,32 +142,28 @@ class PartitionRestore:
         mine = self._plan.incarnation, self._plan.process
         return (head.incarnation, head.writer.process) == mine
 
-    async def _has_segments(self) -> bool:
-        async for page in self._store.list(self._keys.full(SEGMENTS)):
-            if page:
-                return True
-        return False
-
     async def _claim(self, epoch: LeaderEpoch) -> Head:
         """An old node that restarts right now claims, too, and takes a later epoch each time. It
         does so once; its next publish is refused."""
         for _ in range(ROUNDS_MAX):
             epoch = await self._epoch_now(epoch)
-            publisher = Publisher(
-                self._store,
-                self._keys,
-                self._env,
-                place=self._place,
-                writer=Writer(epoch, self._plan.process),
-                incarnation=self._plan.incarnation,
-                ancestors=self._ancestors,
-                copies=self._copies,
-            )
             try:
-                return await publisher.claim()
+                return await self._publisher(epoch).claim()
             except Fenced:
                 continue
         raise SwapLost(self._keys.head)
+
+    def _publisher(self, epoch: LeaderEpoch) -> Publisher:
+        return Publisher(
+            self._store,
+            self._keys,
+            self._env,
+            place=self._place,
+            writer=Writer(epoch, self._plan.process),
+            incarnation=self._plan.incarnation,
+            ancestors=self._ancestors,
+            copies=self._copies,
+        )
 
     async def _epoch_now(self, epoch: LeaderEpoch) -> LeaderEpoch:
         head = await self._read_head()
@@ -162,10 +190,7 @@ class PartitionRestore:
 
     async def _producers(self, entry: Entry) -> bytes:
         key = self._keys.full(entry.key)
-        try:
-            footer = await self._footer(key, segment_object.TAIL_BYTES)
-        except TailCut as cut:
-            footer = await self._footer(key, cut.needed)
+        footer = await read_footer(self._store, key)
         section = footer.section("producers")
         if section is None or not section.size:
             return b""
@@ -173,10 +198,6 @@ class PartitionRestore:
         got = await self._store.get(key, span=Span(section.position, end))
         segment_object.check_section(section, got.data, key=entry.key)
         return bytes(got.data)
-
-    async def _footer(self, key: str, size: int) -> segment_object.Footer:
-        got = await self._store.get_tail(key, size)
-        return segment_object.parse_tail(got.data, object_size=got.stat.size, key=key)
 
     async def _begin_log(self, directory: LogDirectory, start: Offset, seed: Seed) -> None:
         name = values.log_name(bytes.fromhex(self._place.topic_id), self._place.partition)
@@ -203,3 +224,10 @@ class PartitionRestore:
             published_ms=head.published_ms if head else -1,
             problems=tuple(self._problems),
         )
+
+
+def _unreadable(fault: ColdError) -> str:
+    return (
+        f"HEAD cannot be used: {fault}. Put an earlier version of it back, or delete it and "
+        "restore again: it is then made anew from the segments"
+    )

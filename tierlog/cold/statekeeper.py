@@ -12,7 +12,7 @@ What is deleted stays deleted: ids are never used again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -81,6 +81,28 @@ class StateKeeper:
         """From here on the topic is gone for everybody; only now may its objects go."""
         now_ms = self._env.clock.now_ms()
         return await self.change(lambda state: _without(state, topic_id, now_ms=now_ms))
+
+    async def reconcile(
+        self, topics: Mapping[str, TopicRecord], *, deleted: Collection[str]
+    ) -> ClusterState:
+        """At a start: what changed while the store was away, in one write.
+
+        Only topics that are named as deleted are: one that the bucket knows and this node does not
+        may as well be missed by a metastore of yesterday (`strays`).
+        """
+        now_ms = self._env.clock.now_ms()
+
+        def change(state: ClusterState) -> ClusterState:
+            for topic_id in deleted:
+                state = _without(state, topic_id, now_ms=now_ms)
+            return _with_topics(state, topics)
+
+        return await self.change(change)
+
+    def strays(self, topics: Collection[str]) -> list[str]:
+        """Ids of topics that the bucket knows beside these."""
+        known = self.state.topics if self.state is not None else {}
+        return sorted(set(known).difference(topics))
 
     async def swept(self, topic_id: str) -> ClusterState:
         """The last object of a deleted topic is gone: so may the note be."""
@@ -178,8 +200,13 @@ def _with_topics(state: ClusterState, topics: Mapping[str, TopicRecord]) -> Clus
     for topic_id in topics:
         if topic_id in state.deleted:
             raise TopicDeleted(topic_id)
-    news = {key: one for key, one in topics.items() if state.topics.get(key) != one}
+    whole = {key: _not_fewer(one, state.topics.get(key)) for key, one in topics.items()}
+    news = {key: one for key, one in whole.items() if state.topics.get(key) != one}
     return replace(state, topics={**state.topics, **news}) if news else state
+
+
+def _not_fewer(topic: TopicRecord, known: TopicRecord | None) -> TopicRecord:
+    return replace(topic, partitions=max(topic.partitions, known.partitions if known else 0))
 
 
 def _without(state: ClusterState, topic_id: str, *, now_ms: int) -> ClusterState:
