@@ -62,7 +62,7 @@ class TierNode:
         self.env = env
         self.store = Door(bucket, env)
         self.leader_epoch = leader_epoch
-        self.probe: Callable[[], Awaitable[None]] = no_probe
+        self.probe: Callable[[], Awaitable[None]] | None = no_probe
         self.settings = SETTINGS
         self.tiering = TIERING
         self.logs = LOGS

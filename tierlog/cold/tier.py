@@ -25,7 +25,7 @@ from tierlog.cold.pace import Pace
 from tierlog.cold.pagecache import PageCache
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Place, Publisher
-from tierlog.cold.refusals import Fenced, ForeignIncarnation, SwapUncertain
+from tierlog.cold.refusals import Fenced, ForeignIncarnation, SwapUncertain, TopicDeleted
 from tierlog.cold.reopening import open_tiered, seed_from
 from tierlog.cold.statekeeper import StateKeeper
 from tierlog.cold.tieredpartition import TieredPartition
@@ -36,6 +36,7 @@ from tierlog.errors import TierlogError
 from tierlog.hot import Log, LogDirectory, LogSettings, Seed
 from tierlog.objectstore.errors import StoreDenied, StoreLies, StoreUnavailable
 from tierlog.objectstore.port import ObjectStore
+from tierlog.objectstore.probe import probe as probe_store
 from tierlog.types import LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class ColdTier:
         node_id: int,
         process: str,
         incarnation: Incarnation,
-        probe: Probe,
+        probe: Probe | None = None,
         on_refused: Callable[[TierlogError], None] = lambda _: None,
     ) -> None:
         """`data` is the node's directory, `process` random for each start of it. `on_refused` hears
@@ -84,7 +85,7 @@ class ColdTier:
         self._node_id = node_id
         self._process = process
         self._incarnation = incarnation
-        self._probe = probe
+        self._probe = probe or (lambda: probe_store(store, env.rng))
         self._on_refused = on_refused
         self._prefix = cluster_prefix(settings.prefix, cluster_id)
         self._keeper = StateKeeper(
@@ -194,7 +195,7 @@ class ColdTier:
         self._note_topic(topic_id, topic)
         for (owner, _), partition in self.partitions.items():
             if owner == topic_id:
-                partition.reconfigure(tiering)
+                partition.reconfigure(topic, tiering)
 
     async def detach(self, topic_id: str, index: int) -> None:
         """Let go of the partition, once what is under way has ended: its log may be closed."""
@@ -221,7 +222,6 @@ class ColdTier:
     async def move_log_start(self, topic_id: str, index: int, log_start: Offset) -> Head:
         """DeleteRecords below `uploaded_end`: done when it is in HEAD (U10)."""
         partition = self.partitions[topic_id, index]
-        await self._save_topics()
         head = await partition.uploader.publisher.commit(MoveLogStart(log_start))
         partition.prefix.adopt(head)
         return head
@@ -261,10 +261,16 @@ class ColdTier:
             partition.task = None
 
     async def _serve(self, partition: TieredPartition) -> None:
-        place = partition.uploader.publisher.place
-        if not self._keeper.covers(place.topic_id, partitions=place.partition_count):
+        if not self._is_saved(partition):
             await self._save_topics()
+        if not self._is_saved(partition):
+            raise TopicDeleted(partition.place.topic_id)
         await partition.work()
+
+    def _is_saved(self, partition: TieredPartition) -> bool:
+        """Whether a restore would find the topic: only then it may be published to."""
+        place = partition.place
+        return self._keeper.covers(place.topic_id, partitions=place.partition_count)
 
     async def _guarded(
         self, work: Awaitable[None], partition: TieredPartition | None = None
@@ -336,7 +342,11 @@ class ColdTier:
         unsaved = {key: self._topics[key] for key in self._unsaved}
         if unsaved:
             await self._join()
-            await self._keeper.put_topics(unsaved)
+            try:
+                await self._keeper.put_topics(unsaved)
+            except TopicDeleted as gone:
+                self._unsaved.discard(gone.topic_id)  # The others do not wait for it.
+                raise
         self._unsaved -= {key for key, one in unsaved.items() if self._topics.get(key) == one}
 
 

@@ -1,11 +1,13 @@
 """One tiered partition: what uploads it, what drops it, and when it is tried again."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.dropper import PartitionDropper
 from tierlog.cold.pace import Pace
 from tierlog.cold.prefix import ColdPrefix
-from tierlog.cold.publisher import Publisher
+from tierlog.cold.publisher import Place, Publisher
 from tierlog.cold.refusals import Fenced
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.cold.tierstats import PartitionStatus, TierStats
@@ -50,7 +52,16 @@ class TieredPartition:
     def status(self) -> PartitionStatus:
         return self.uploader.status
 
-    def reconfigure(self, tiering: TopicTiering) -> None:
+    @property
+    def place(self) -> Place:
+        return self.uploader.publisher.place
+
+    def reconfigure(self, topic: TopicRecord, tiering: TopicTiering) -> None:
+        """What HEAD says of the topic changes with the next publish."""
+        publisher = self.uploader.publisher
+        publisher.place = replace(
+            publisher.place, topic=topic.name, partition_count=topic.partitions
+        )
         self.dropper.tiering = tiering
 
     def look(self, now_ms: int) -> bool:
