@@ -25,16 +25,16 @@ from tierlog.cold.pace import Pace
 from tierlog.cold.pagecache import PageCache
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Place, Publisher
-from tierlog.cold.refusals import Fenced, ForeignIncarnation, SwapUncertain, TopicDeleted
+from tierlog.cold.refusals import Fenced, ForeignIncarnation, TopicDeleted
 from tierlog.cold.reopening import open_tiered, seed_from
 from tierlog.cold.statekeeper import StateKeeper
-from tierlog.cold.tieredpartition import TieredPartition
+from tierlog.cold.tieredpartition import STORE_AWAY, TieredPartition
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.cold.tierstats import TierStats
 from tierlog.env import Env
 from tierlog.errors import TierlogError
 from tierlog.hot import Log, LogDirectory, LogSettings, Seed
-from tierlog.objectstore.errors import StoreDenied, StoreLies, StoreUnavailable
+from tierlog.objectstore.errors import StoreLies
 from tierlog.objectstore.port import ObjectStore
 from tierlog.objectstore.probe import probe as probe_store
 from tierlog.types import LeaderEpoch, Offset
@@ -46,8 +46,6 @@ FAILURES_BEFORE_PROBE = 3
 
 START_SECONDS = 5.0
 """How long a start waits to hear whether the store lies: serving must not depend on an answer."""
-
-STORE_AWAY = (StoreUnavailable, StoreDenied, SwapUncertain)
 
 Probe: TypeAlias = Callable[[], Awaitable[None]]
 """Raises `StoreLies`; what the store raises passes through."""
