@@ -28,7 +28,7 @@ from tierlog.cold.refusals import ForeignIncarnation
 from tierlog.objectstore.errors import StoreLies
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
-from tierlog.types import Offset
+from tierlog.types import LeaderEpoch, Offset
 
 STATE_KEY = cluster_prefix("", CLUSTER) + STATE
 
@@ -49,6 +49,16 @@ def test_a_store_that_lies_is_refused_at_the_start() -> None:
         with pytest.raises(StoreLies):
             await node.open()
         assert not bucket_of(node).landed
+
+    play_node(scenario)
+
+
+def test_the_store_is_probed_by_the_race_unless_told_otherwise() -> None:
+    async def scenario(node: TierNode) -> None:
+        node.probe = None
+        bucket_of(node).faults.ignores_conditions = True
+        with pytest.raises(StoreLies):
+            await node.open()
 
     play_node(scenario)
 
@@ -185,6 +195,26 @@ def test_a_deleted_topic_is_deleted_in_the_state() -> None:
         state = decode_state(bucket_of(node).shelf.items[STATE_KEY].data)
         assert (dict(state.topics), list(state.deleted)) == ({}, [TOPIC_ID])
         assert await node.tier.known_head(TOPIC_ID, 0) is None
+
+    play_node(scenario)
+
+
+def test_a_topic_that_stands_as_deleted_is_not_published() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        await node.produce_sealed(b"a")
+        await seconds(2)
+        await node.tier.detach(TOPIC_ID, 0)
+        await node.tier.delete_topic(TOPIC_ID)
+        before = bucket_of(node).versions(KEYS.head)
+        epoch = LeaderEpoch(2)
+        await node.tier.attach(TOPIC_ID, TOPIC, 0, node.log, leader_epoch=epoch, tiering=TIERING)
+        await node.produce_sealed(b"b")
+        await seconds(20)
+        assert bucket_of(node).versions(KEYS.head) == before
+        error = node.partition.status.last_error
+        assert error is not None
+        assert "is deleted" in error
 
     play_node(scenario)
 

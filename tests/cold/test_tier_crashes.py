@@ -43,6 +43,7 @@ class Ledger:
                 break
         head = head_in(self.bucket)
         assert (head.next_offset, node.partition.status.last_error) == (node.log.log_end, None)
+        assert head.log_start == 0, "local drops are no deletions"
         found: dict[int, bytes] = {}
         offset = Offset(0)
         while (entry := await node.prefix.entry_for(offset)) is not None:

@@ -62,7 +62,7 @@ class TierNode:
         self.env = env
         self.store = Door(bucket, env)
         self.leader_epoch = leader_epoch
-        self.probe: Callable[[], Awaitable[None]] = no_probe
+        self.probe: Callable[[], Awaitable[None]] | None = no_probe
         self.settings = SETTINGS
         self.tiering = TIERING
         self.logs = LOGS
@@ -82,7 +82,9 @@ class TierNode:
             probe=self.probe,
         )
         await self.tier.start()
-        self.log: Log = await self.directory.open_log(f"{TOPIC_ID}-0", self.logs)
+        self.log: Log = await self.tier.open_log(
+            self.directory, f"{TOPIC_ID}-0", self.logs, topic_id=TOPIC_ID, index=0
+        )
         self.prefix = await self.tier.attach(
             TOPIC_ID,
             TOPIC,

@@ -25,16 +25,18 @@ from tierlog.cold.pace import Pace
 from tierlog.cold.pagecache import PageCache
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Place, Publisher
-from tierlog.cold.refusals import Fenced, ForeignIncarnation, SwapUncertain
+from tierlog.cold.refusals import Fenced, ForeignIncarnation, TopicDeleted
+from tierlog.cold.reopening import open_tiered, seed_from
 from tierlog.cold.statekeeper import StateKeeper
-from tierlog.cold.tieredpartition import TieredPartition
+from tierlog.cold.tieredpartition import STORE_AWAY, TieredPartition
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.cold.tierstats import TierStats
 from tierlog.env import Env
 from tierlog.errors import TierlogError
-from tierlog.hot import Log
-from tierlog.objectstore.errors import StoreDenied, StoreLies, StoreUnavailable
+from tierlog.hot import Log, LogDirectory, LogSettings, Seed
+from tierlog.objectstore.errors import StoreLies
 from tierlog.objectstore.port import ObjectStore
+from tierlog.objectstore.probe import probe as probe_store
 from tierlog.types import LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
@@ -44,8 +46,6 @@ FAILURES_BEFORE_PROBE = 3
 
 START_SECONDS = 5.0
 """How long a start waits to hear whether the store lies: serving must not depend on an answer."""
-
-STORE_AWAY = (StoreUnavailable, StoreDenied, SwapUncertain)
 
 Probe: TypeAlias = Callable[[], Awaitable[None]]
 """Raises `StoreLies`; what the store raises passes through."""
@@ -63,7 +63,7 @@ class ColdTier:
         node_id: int,
         process: str,
         incarnation: Incarnation,
-        probe: Probe,
+        probe: Probe | None = None,
         on_refused: Callable[[TierlogError], None] = lambda _: None,
     ) -> None:
         """`data` is the node's directory, `process` random for each start of it. `on_refused` hears
@@ -83,7 +83,7 @@ class ColdTier:
         self._node_id = node_id
         self._process = process
         self._incarnation = incarnation
-        self._probe = probe
+        self._probe = probe or (lambda: probe_store(store, env.rng))
         self._on_refused = on_refused
         self._prefix = cluster_prefix(settings.prefix, cluster_id)
         self._keeper = StateKeeper(
@@ -123,8 +123,27 @@ class ColdTier:
     # Partitions
 
     async def known_head(self, topic_id: str, index: int) -> Head | None:
-        """The local copy, for whoever must know where the bucket ends before a log is opened."""
+        """The local copy of a partition's HEAD."""
         return await self._copies.load(topic_id, index)
+
+    async def open_log(
+        self,
+        directory: LogDirectory,
+        name: str,
+        settings: LogSettings,
+        *,
+        topic_id: str,
+        index: int,
+    ) -> Log:
+        """Open the log of a tiered partition, before it is attached: where it does not go on from
+        the bucket it is begun anew there (`reopening`). Asks the store only then."""
+        keys = PartitionKeys(self._prefix, topic_id, index)
+
+        async def seed_of(head: Head) -> Seed:
+            return await seed_from(self._store, ColdPrefix(keys, self._pages, head=head), head)
+
+        head = await self.known_head(topic_id, index)
+        return await open_tiered(directory, name, settings, head, seed_of)
 
     async def attach(
         self,
@@ -174,7 +193,7 @@ class ColdTier:
         self._note_topic(topic_id, topic)
         for (owner, _), partition in self.partitions.items():
             if owner == topic_id:
-                partition.reconfigure(tiering)
+                partition.reconfigure(topic, tiering)
 
     async def detach(self, topic_id: str, index: int) -> None:
         """Let go of the partition, once what is under way has ended: its log may be closed."""
@@ -201,7 +220,6 @@ class ColdTier:
     async def move_log_start(self, topic_id: str, index: int, log_start: Offset) -> Head:
         """DeleteRecords below `uploaded_end`: done when it is in HEAD (U10)."""
         partition = self.partitions[topic_id, index]
-        await self._save_topics()
         head = await partition.uploader.publisher.commit(MoveLogStart(log_start))
         partition.prefix.adopt(head)
         return head
@@ -241,10 +259,16 @@ class ColdTier:
             partition.task = None
 
     async def _serve(self, partition: TieredPartition) -> None:
-        place = partition.uploader.publisher.place
-        if not self._keeper.covers(place.topic_id, partitions=place.partition_count):
+        if not self._is_saved(partition):
             await self._save_topics()
+        if not self._is_saved(partition):
+            raise TopicDeleted(partition.place.topic_id)
         await partition.work()
+
+    def _is_saved(self, partition: TieredPartition) -> bool:
+        """Whether a restore would find the topic: only then it may be published to."""
+        place = partition.place
+        return self._keeper.covers(place.topic_id, partitions=place.partition_count)
 
     async def _guarded(
         self, work: Awaitable[None], partition: TieredPartition | None = None
@@ -316,7 +340,11 @@ class ColdTier:
         unsaved = {key: self._topics[key] for key in self._unsaved}
         if unsaved:
             await self._join()
-            await self._keeper.put_topics(unsaved)
+            try:
+                await self._keeper.put_topics(unsaved)
+            except TopicDeleted as gone:
+                self._unsaved.discard(gone.topic_id)  # The others do not wait for it.
+                raise
         self._unsaved -= {key for key, one in unsaved.items() if self._topics.get(key) == one}
 
 

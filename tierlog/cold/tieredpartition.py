@@ -1,22 +1,30 @@
 """One tiered partition: what uploads it, what drops it, and when it is tried again."""
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.dropper import PartitionDropper
 from tierlog.cold.pace import Pace
 from tierlog.cold.prefix import ColdPrefix
-from tierlog.cold.publisher import Publisher
-from tierlog.cold.refusals import Fenced
+from tierlog.cold.publisher import Place, Publisher
+from tierlog.cold.refusals import Fenced, SwapUncertain
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.cold.tierstats import PartitionStatus, TierStats
 from tierlog.cold.uploader import PartitionUploader
 from tierlog.env import Env
+from tierlog.errors import TierlogError
 from tierlog.hot import Log
-from tierlog.hot.errors import LogError
+from tierlog.hot.errors import DiskFull, LogError, TooManyFiles
+from tierlog.objectstore.errors import StoreDenied, StoreUnavailable
 from tierlog.objectstore.port import ObjectStore
 
 if TYPE_CHECKING:
     import asyncio
+
+STORE_AWAY = (StoreUnavailable, StoreDenied, SwapUncertain)
+"""Nothing is wrong with the partition: the store does not answer, or nobody knows what it did."""
 
 
 class TieredPartition:
@@ -50,7 +58,16 @@ class TieredPartition:
     def status(self) -> PartitionStatus:
         return self.uploader.status
 
-    def reconfigure(self, tiering: TopicTiering) -> None:
+    @property
+    def place(self) -> Place:
+        return self.uploader.publisher.place
+
+    def reconfigure(self, topic: TopicRecord, tiering: TopicTiering) -> None:
+        """What HEAD says of the topic changes with the next publish."""
+        publisher = self.uploader.publisher
+        publisher.place = replace(
+            publisher.place, topic=topic.name, partition_count=topic.partitions
+        )
         self.dropper.tiering = tiering
 
     def look(self, now_ms: int) -> bool:
@@ -67,16 +84,30 @@ class TieredPartition:
     def _roll_if_due(self, now_ms: int) -> None:
         since_ms = self.log.active_since_ms
         if 0 <= since_ms <= now_ms - self.dropper.tiering.upload_lag_max_ms:
-            self.log.roll()
+            with suppress(DiskFull, TooManyFiles):  # Uploads and drops are what helps then.
+                self.log.roll()
 
     def _has_uploads(self) -> bool:
         """A fenced partition is another leader's to upload; dropping goes on (U6)."""
         return not self.is_fenced and self.uploader.has_work()
 
     async def work(self) -> None:
+        """Upload, then drop. What is wrong with the one does not keep the other from its work,
+        unless it is the store."""
+        trouble: Exception | None = None
+        for step in (self._upload, self.dropper.drop):
+            try:
+                await step()
+            except STORE_AWAY:
+                raise
+            except (TierlogError, OSError) as fault:
+                trouble = trouble or fault
+        if trouble is not None:
+            raise trouble
+
+    async def _upload(self) -> None:
         if self._has_uploads():
             await self.uploader.upload()
-        await self.dropper.drop()
 
     def succeeded(self) -> None:
         self._pace.succeeded()

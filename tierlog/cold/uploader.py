@@ -47,19 +47,24 @@ class Sent:
     torn_from: Offset
 
 
-class SkipTorn:
-    """A change that passes over offsets that no record ever had, then does another."""
+class Publishing:
+    """The change that a publish is: new segments, what is passed over before them, and the start
+    that DeleteRecords gave the partition meanwhile."""
 
-    def __init__(self, start: Offset, end: Offset, *, then: Append, now_ms: int) -> None:
-        self._start = start
-        self._end = end
-        self._then = then
+    def __init__(self, append: Append, first: Sent, *, log_start: Offset, now_ms: int) -> None:
+        self._append = append
+        self._first = first
+        self._log_start = log_start
         self._now_ms = now_ms
 
     async def __call__(self, head: Head) -> Draft | None:
-        if self._start == head.next_offset < self._end:
-            head = tree.skip(head, self._end, now_ms=self._now_ms)
-        return await self._then(head)
+        end = head.next_offset
+        if self._first.torn_from == end < self._first.entry.base:
+            head = tree.skip(head, self._first.entry.base, now_ms=self._now_ms)
+        draft = await self._append(head)
+        if draft is None or not end < self._log_start > draft.head.log_start:
+            return draft
+        return replace(draft, head=replace(draft.head, log_start=self._log_start))
 
 
 class PartitionUploader:
@@ -119,9 +124,15 @@ class PartitionUploader:
         head = await self.mended(self.publisher.claim)
         check_agrees(self.log, head)
         self.prefix.adopt(head)
-        if head.next_offset == self.publisher.place.start and self.log.log_start > head.log_start:
-            # Nothing is cold yet: DeleteRecords had only the local log to tell.
-            head = await self.publisher.commit(MoveLogStart(self.log.log_start))
+        return await self._move_start(head, head.next_offset)
+
+    async def _move_start(self, head: Head, end: Offset) -> Head:
+        """DeleteRecords beyond what was cold had only the local log to tell: tell HEAD, before it
+        grows past that. `end`: where the bucket ended before; drops never move the local start
+        beyond it, so a start that lies there is the partition's own."""
+        start = self.log.log_start
+        if start > max(end, head.log_start):
+            head = await self.publisher.commit(MoveLogStart(start))
             self.prefix.adopt(head)
         return head
 
@@ -205,7 +216,7 @@ class PartitionUploader:
     # Publishing
 
     async def _publish(self) -> Head:
-        sent = self._sent
+        sent, end = self._sent, self.prefix.uploaded_end
         append = Append(
             [one.entry for one in sent],
             store=self._store,
@@ -213,19 +224,18 @@ class PartitionUploader:
             env=self._env,
             log_start=self.log.log_start,
         )
-        first = sent[0]
-        change = SkipTorn(
-            first.torn_from, first.entry.base, then=append, now_ms=self._env.clock.now_ms()
-        )
+        now_ms = self._env.clock.now_ms()
+        change = Publishing(append, sent[0], log_start=self.log.log_start, now_ms=now_ms)
         try:
             head = await self.mended(lambda: self.publisher.commit(change))
         except NotNext:
             # Another attempt, or another leader, was faster: what was sent here is an orphan.
             logger.info("%s: %d objects are not needed", self.publisher.keys.prefix, len(sent))
-            self._sent = []
             head = await self.publisher.claim()
+        else:
+            self._stats.publish_count += 1
         self._sent = []
-        self._stats.publish_count += 1
+        head = await self._move_start(head, end)  # Deleted while the commit was on its way.
         self.prefix.adopt(head)
         return head
 
