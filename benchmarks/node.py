@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
 async def _serve(data: str, sets: list[str]) -> None:
     options = {"data": data, "listen": "127.0.0.1:0", "http": "off"}
     settings = load_node_settings(options=options, sets=sets, environ={}, file=None)
-    await serve(replace(settings, store=settings.store or f"file://{data}/store"), on_ready=_say)
+    await serve(replace(settings, store=settings.store or f"file://{data}-store"), on_ready=_say)
 
 
 def _say(ready: Any) -> None:

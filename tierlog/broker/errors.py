@@ -163,3 +163,13 @@ class ClusterInStore(BrokerError):
             "is empty: bring the cluster back with 'tierlog restore', name another --store, or "
             "begin another cluster in the same store with --new-cluster"
         )
+
+
+class RestoreUnfinished(BrokerError):
+    """The data directory is half made."""
+
+    def __init__(self, data: str) -> None:
+        super().__init__(
+            f"a restore into {data} was begun and has not ended: run 'tierlog restore' again, it "
+            "goes on where it stopped"
+        )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tierlog.broker.catalogue import Catalogue
 from tierlog.broker.controller import Controller
+from tierlog.broker.errors import RestoreUnfinished
 from tierlog.broker.longpolls import LongPolls
 from tierlog.broker.looplag import LoopLag
 from tierlog.broker.producer_ids import ProducerIds
@@ -22,6 +23,7 @@ from tierlog.broker.space import Marks, Space
 from tierlog.broker.stats import NodeStats
 from tierlog.broker.tiering import Tiering, check_store_is_free
 from tierlog.broker.upkeep import Upkeep
+from tierlog.cold.restoreplan import is_unfinished
 from tierlog.config import parse_address
 from tierlog.config.directories import LOGS, META
 from tierlog.hot import LogDirectory
@@ -101,13 +103,15 @@ class Node:
         store: ObjectStore | None = None,
     ) -> Node:
         """A node on its data directory, whose logs keep so many files open. Raises
-        `DirectoryInUse` if another process has it."""
+        `DirectoryInUse` if another process has it, `RestoreUnfinished` if it is half made."""
         node: list[Node] = []
 
         def on_broken(fault: LogBroken) -> None:
             for one in node:
                 one.breaks(fault)
 
+        if is_unfinished(env.disk, data):
+            raise RestoreUnfinished(data)
         directory = LogDirectory(env, f"{data}/{LOGS}", files_max=files_max, on_broken=on_broken)
         try:
             metastore = await LocalMetaStore.open(env, f"{data}/{META}")
