@@ -51,5 +51,5 @@ def test_clients_read_which_settings_are_not_acted_upon() -> None:
     told = {each.name for each in entries if each.documentation.endswith(NOT_OBEYED)}
     lines = [*TOPIC.values(), *NODE.values()]
     assert told == {line.name for line in lines if not line.obeyed}
-    assert {"preallocate", "s3.endpoint", "log.preallocate"} <= told
-    assert not {"flush.ms", "retention.ms", "num.partitions"} & told
+    assert {"preallocate", "log.preallocate"} <= told
+    assert not {"flush.ms", "retention.ms", "num.partitions", "s3.endpoint"} & told

@@ -301,3 +301,62 @@ def test_a_failed_world_leaves_no_tasks_behind_to_complain() -> None:
 
     with pytest.raises(SimDeadlock):
         simulate(main, seed=1)
+
+
+# Processes that stand still
+
+
+def test_a_frozen_process_does_nothing_until_it_thaws() -> None:
+    async def scenario(world: SimWorld) -> None:
+        ticks: list[float] = []
+
+        async def tick() -> None:
+            while True:
+                ticks.append(world.loop.time())
+                await asyncio.sleep(1)
+
+        world.start("a", tick(), what="tick")
+        await asyncio.sleep(3.5)
+        world.freeze("a")
+        assert world.is_frozen("a")
+        await asyncio.sleep(100)
+        assert len(ticks) == 4
+        world.thaw("a")
+        await asyncio.sleep(2.5)
+        assert [round(each) for each in ticks] == [0, 1, 2, 3, 104, 105, 106]
+
+    simulate(scenario, seed=1)
+
+
+def test_a_frozen_process_can_be_killed_and_the_next_one_runs() -> None:
+    async def scenario(world: SimWorld) -> None:
+        world.freeze("a")
+        frozen = world.start("a", asyncio.sleep(1), what="sleep")
+        await asyncio.sleep(10)
+        world.kill("a")
+        with pytest.raises(HostDied):
+            await frozen
+        await world.start("a", asyncio.sleep(1), what="sleep")
+
+    simulate(scenario, seed=1)
+
+
+def test_a_process_that_kills_itself_runs_nothing_more() -> None:
+    async def scenario(world: SimWorld) -> None:
+        after: list[str] = []
+
+        async def die() -> None:
+            try:
+                file = world.env("a").disk.open("/f", create=True)
+                file.pwrite(b"kept", 0)
+                await world.die()
+            finally:
+                after.append("finally")
+
+        with pytest.raises(HostDied):
+            await world.start("a", die(), what="die")
+        assert after == []
+        assert world.disk("a").size("/f") == 4
+        await world.start("a", asyncio.sleep(1), what="next")
+
+    simulate(scenario, seed=1)

@@ -73,16 +73,12 @@ class NodeSettings:
         False,
         "Accept plaintext from other machines, although nobody is asked who they are.",
     )
-    s3_endpoint: str = unobeyed(
-        text(
-            "s3.endpoint",
-            "",
-            "URL of an S3 service other than AWS, as http://127.0.0.1:9000 of MinIO.",
-        )
+    s3_endpoint: str = text(
+        "s3.endpoint",
+        "",
+        "URL of an S3 service other than AWS, as http://127.0.0.1:9000 of MinIO.",
     )
-    s3_region: str = unobeyed(
-        text("s3.region", "", "Region of the bucket. Not set: the usual AWS chain.")
-    )
+    s3_region: str = text("s3.region", "", "Region of the bucket. Not set: the usual AWS chain.")
 
     # Topics.
     auto_create_topics_enable: bool = flag(

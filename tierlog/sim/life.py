@@ -2,13 +2,18 @@
 
 Every callback carries a context; the context carries the `Life` of the process that it belongs
 to. When a process dies, its life ends, and the loop drops whatever still carries it: a dead process
-runs nothing more, not even its `finally` blocks, as after a real kill -9.
+runs nothing more, not even its `finally` blocks, as after a real kill -9. A frozen one (SIGSTOP)
+runs nothing until it thaws; the loop keeps its callbacks, and its timers ring late.
 """
 
 from __future__ import annotations
 
 import contextvars
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
 
 DRIVER = "driver"
 """The host of code that runs outside every simulated machine: the test itself."""
@@ -21,6 +26,9 @@ class Life:
     host: str
     number: int
     alive: bool = True
+    frozen: bool = False
+    stalled: list[asyncio.Handle] = field(default_factory=list)
+    """What would have run, had it not been frozen."""
 
 
 _life: contextvars.ContextVar[Life | None] = contextvars.ContextVar("tierlog_life", default=None)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine, Generator
 from random import Random
 from typing import Any, TypeVar
 
-from tierlog.sim.life import life_of
+from tierlog.sim.life import Life, life_of
 from tierlog.sim.network import ProtocolFactory, SimNetwork
 from tierlog.sim.server import SimServer
 from tierlog.sim.trace import Trace
@@ -115,6 +115,9 @@ class SimLoop(asyncio.BaseEventLoop):
         life = life_of(context)
         if life is not None and not life.alive:
             return
+        if life is not None and life.frozen:
+            life.stalled.append(handle)
+            return
         self.steps += 1
         self._now += CALLBACK_SECONDS
         self.trace.fold(f"{self._now:.6f} {name_of(handle._callback)}")  # type: ignore[attr-defined]  # private
@@ -155,6 +158,12 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         """There is no other thread that could have to wake this one."""
+
+    def thaw(self, life: Life) -> None:
+        """Let a frozen process run on."""
+        life.frozen = False
+        stalled, life.stalled = life.stalled, []
+        self._ready.extend(stalled)
 
     # Futures and tasks
 

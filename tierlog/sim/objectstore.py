@@ -1,20 +1,16 @@
-"""The simulated object store: a bucket that outlives every process, and the way to it.
+"""The simulated object store, as one process sees it: the way to the `SimBucket` and back.
 
-`SimBucket` is the bucket, somewhere else on the network: linearizable (a request takes effect at
-one moment between call and answer) and with a perfect memory for what was ever written, so that a
-test can ask it (`written_twice`, `versions`). `SimStore` is the client of one process. A request
-that has left a process lands whether or not the process still lives; one that dies while it is on
-its way may be lost with it.
+A request that has left a process arrives whether or not the process still lives; of those whose
+sender is dead by then, half are lost with it. A `Fate` decides otherwise.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
-from random import Random
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from tierlog.env import Env
 from tierlog.objectstore.body import read_body
+from tierlog.objectstore.errors import StoreThrottled, StoreUnavailable
 from tierlog.objectstore.port import (
     Body,
     DeleteFailed,
@@ -28,72 +24,13 @@ from tierlog.objectstore.port import (
     Written,
 )
 from tierlog.objectstore.shelf import Shelf
-from tierlog.sim.life import context_of, current_host, current_life
+from tierlog.sim.bucket import SimBucket
+from tierlog.sim.life import Life, context_of, current_host, current_life
+from tierlog.sim.storefaults import Fate, Then, When
+
+__all__ = ["SimBucket", "SimStore"]
 
 T = TypeVar("T")
-
-DELAY_SECONDS_MAX = 0.05
-"""The longest way there or back; most are far shorter."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Landed:
-    """A write that took effect."""
-
-    kind: str
-    key: str
-    data: bytes
-    host: str
-    """Who sent it."""
-    seconds: float
-    """Virtual time."""
-
-
-class SimBucket:
-    """The bucket and what it remembers."""
-
-    def __init__(self, rng: Random, *, delay_seconds_max: float = DELAY_SECONDS_MAX) -> None:
-        self.shelf = Shelf()
-        self.landed: list[Landed] = []
-        self.deleted: list[str] = []
-        """Keys, in order, of objects that were there."""
-        self.rng = rng
-        self._delay_seconds_max = delay_seconds_max
-
-    # Asked by tests
-
-    def versions(self, key: str) -> list[bytes]:
-        """Everything that ever stood under the key, oldest first."""
-        return [each.data for each in self.landed if each.key == key]
-
-    def written_twice(self) -> list[str]:
-        """Keys that were created more than once, deletion in between or not. Those that are
-        replaced by `put_if_match` alone are not among them."""
-        seen: set[str] = set()
-        again: dict[str, None] = {}
-        for each in self.landed:
-            if each.kind != "put_if_match":
-                if each.key in seen:
-                    again[each.key] = None
-                seen.add(each.key)
-        return list(again)
-
-    # Asked by clients
-
-    def draw_delay(self) -> float:
-        return self._delay_seconds_max * self.rng.random() ** 2
-
-    def record(self, kind: str, key: str, *, host: str, written: Written) -> None:
-        if written.outcome is Outcome.WON:
-            self.landed.append(
-                Landed(
-                    kind=kind,
-                    key=key,
-                    data=self.shelf.items[key].data,
-                    host=host,
-                    seconds=asyncio.get_running_loop().time(),
-                )
-            )
 
 
 class SimStore:
@@ -112,12 +49,16 @@ class SimStore:
         etag: str | None = None,
         version_id: str | None = None,
     ) -> Got:
-        return await self._ask(
-            "get", key, lambda: self._shelf.get(key, span=span, etag=etag, version_id=version_id)
+        return await self._get(
+            key, lambda shelf: shelf.get(key, span=span, etag=etag, version_id=version_id)
         )
 
     async def get_tail(self, key: str, size: int) -> Got:
-        return await self._ask("get", key, lambda: self._shelf.get_tail(key, size))
+        return await self._get(key, lambda shelf: shelf.get_tail(key, size), kind="get_tail")
+
+    async def _get(self, key: str, call: Callable[[Shelf], Got], *, kind: str = "get") -> Got:
+        got = await self._ask(kind, key, lambda: call(self._bucket.shown(key)))
+        return self._bucket.spoil(got)
 
     async def head(self, key: str, *, version_id: str | None = None) -> Stat:
         return await self._ask("head", key, lambda: self._shelf.stat(key, version_id=version_id))
@@ -133,7 +74,11 @@ class SimStore:
         return await self._write(
             "put_if_absent",
             key,
-            lambda: self._shelf.put_if_absent(key, data, now_ms=self._now_ms()),
+            lambda: self._put_if(
+                key,
+                data,
+                lambda: self._shelf.put_if_absent(key, data, now_ms=self._now_ms()),
+            ),
         )
 
     async def put_if_match(self, key: str, body: Body, *, etag: str) -> Written:
@@ -141,8 +86,17 @@ class SimStore:
         return await self._write(
             "put_if_match",
             key,
-            lambda: self._shelf.put_if_match(key, data, etag=etag, now_ms=self._now_ms()),
+            lambda: self._put_if(
+                key,
+                data,
+                lambda: self._shelf.put_if_match(key, data, etag=etag, now_ms=self._now_ms()),
+            ),
         )
+
+    def _put_if(self, key: str, data: bytes, call: Callable[[], Written]) -> Written:
+        if self._bucket.faults.ignores_conditions:
+            return self._shelf.put(key, data, now_ms=self._now_ms())
+        return call()
 
     async def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[Stat]]:
         pages = self._shelf.list(prefix, after=after)
@@ -213,31 +167,94 @@ class SimStore:
             self._bucket.record(kind, key, host=host, written=written)
             return written
 
-        return await self._ask(kind, key, land)
+        try:
+            return await self._ask(kind, key, land)
+        except StoreUnavailable as doubt:
+            return Written(outcome=Outcome.AMBIGUOUS, detail=str(doubt))
 
     async def _ask(self, kind: str, key: str, land: Callable[[], T]) -> T:
-        answer = self._send(land)
+        """Raises `StoreUnavailable` for everything that ends without an answer."""
+        fate = self._bucket.fate_of(kind, key)
+        if fate is None:
+            return await self._answer(self._send(land))
+        if fate.when is When.BEFORE:
+            await self._meet(fate.then)
+            if fate.then is Then.FREEZE:
+                return await self._answer(self._send(land))
+        elif fate.when is When.AFTER:
+            answer = self._send(land, fate)
+            if fate.then is Then.FREEZE:
+                return await self._answer(answer)
+            await asyncio.wait([answer])
+        else:
+            self._send(land, fate)
+            await self._meet(fate.then)
+        await asyncio.sleep(fate.silent_seconds or self._bucket.draw_delay())
+        return _unanswered(fate, kind, key)
+
+    async def _meet(self, then: Then) -> None:
+        """What happens to this very process, now."""
+        if then is Then.DIE:
+            await self._bucket.die()
+        elif then is Then.FREEZE:
+            life = current_life()
+            assert life is not None, "only a process can freeze"
+            self._bucket.freeze(life)
+            await asyncio.sleep(0)  # It goes on here once it has thawed.
+
+    async def _answer(self, answer: asyncio.Future[T]) -> T:
         try:
             return await asyncio.shield(answer)
         finally:
             await asyncio.sleep(self._bucket.draw_delay())
 
-    def _send(self, land: Callable[[], T]) -> asyncio.Future[T]:
+    def _send(self, land: Callable[[], T], fate: Fate | None = None) -> asyncio.Future[T]:
         """Let the request take effect after its way, whatever becomes of its sender."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         sender = current_life()
 
         def arrive() -> None:
-            if sender is not None and not sender.alive and self._bucket.rng.random() < 0.5:
-                return
-            try:
-                result = land()
-            except Exception as error:  # noqa: BLE001  handed to whoever waits
-                answer.set_exception(error)
-                answer.exception()  # A sender that gave up need not hear of it.
-            else:
-                answer.set_result(result)
+            is_orphan = sender is not None and not sender.alive
+            if not self._bucket.is_up:
+                _give(answer, StoreUnavailable("the store went away"))
+            elif not is_orphan or fate is not None or self._bucket.rng.random() < 0.5:
+                _land(land, answer)
+                if fate is not None and fate.when is When.AFTER:
+                    self._strike(sender, fate.then)
 
-        loop.call_later(self._bucket.draw_delay(), arrive, context=context_of(None))
+        delay = self._bucket.draw_delay() + (fate.late_seconds if fate is not None else 0)
+        loop.call_later(delay, arrive, context=context_of(None))
         return answer
+
+    def _strike(self, sender: Life | None, then: Then) -> None:
+        """What happens to the sender once its request has taken effect."""
+        if then is Then.ERROR:
+            return
+        assert sender is not None, "only a process can die or freeze"
+        if then is Then.DIE:
+            self._bucket.kill(sender)
+        else:
+            self._bucket.freeze(sender)
+
+
+def _land(land: Callable[[], T], answer: asyncio.Future[T]) -> None:
+    try:
+        result = land()
+    except Exception as error:  # noqa: BLE001  handed to whoever waits
+        _give(answer, error)
+    else:
+        if not answer.done():
+            answer.set_result(result)
+
+
+def _give(answer: asyncio.Future[T], error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+        answer.exception()  # A sender that gave up need not hear of it.
+
+
+def _unanswered(fate: Fate, kind: str, key: str) -> NoReturn:
+    if fate.is_throttled:
+        raise StoreThrottled(f"503 for {kind} of {key}: slow down")
+    raise StoreUnavailable(f"no answer for {kind} of {key}")

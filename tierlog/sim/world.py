@@ -104,6 +104,27 @@ class SimWorld:
         self._end_life(name, silently=False)
         self.disk(name).kill()
 
+    def die(self) -> asyncio.Future[None]:
+        """kill -9 of the running process by itself. Await the answer at once: it never comes."""
+        life = current_life()
+        assert life is not None, "only a process can die"
+        self._end_life(life.host, silently=False)
+        self.disk(life.host).kill()
+        return self.loop.create_future()
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP: the host's process stands still until it thaws or dies. If it is the one that
+        runs now, the current callback still runs to its end."""
+        self.loop.trace.fold(f"{name} freezes")
+        self.host(name).life.frozen = True
+
+    def thaw(self, name: str) -> None:
+        self.loop.trace.fold(f"{name} thaws")
+        self.loop.thaw(self.host(name).life)
+
+    def is_frozen(self, name: str) -> bool:
+        return self.host(name).life.frozen
+
     def power_cut(
         self, name: str, *, data: DataFate | None = None, names: NameFate | None = None
     ) -> None:
@@ -142,6 +163,7 @@ class SimWorld:
         host = self.host(name)
         self.loop.trace.fold(f"{name}.{host.life.number} dies")
         host.life.alive = False
+        host.life.stalled.clear()
         host.life = Life(name, host.life.number + 1)
         self.network.end_host(name, silently=silently)
         answers, host.answers = host.answers, []
@@ -181,6 +203,8 @@ class SimWorld:
 
     def _clean_up(self) -> None:
         self.loop.seconds_max = self.loop.time() + CLEANUP_SECONDS
+        for host in self.hosts.values():
+            self.loop.thaw(host.life)
         tasks = [task for task in self.loop.pending_tasks() if _is_alive(task)]
         for task in tasks:
             task.cancel()

@@ -13,12 +13,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
 from tierlog.env import Env
-from tierlog.objectstore.body import BytesBody
 from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.folder.doors import uncertain, working
 from tierlog.objectstore.folder.drafts import Draft
 from tierlog.objectstore.folder.files import Busy, Files
-from tierlog.objectstore.folder.uploads import Uploads
+from tierlog.objectstore.folder.uploads import PartsBody, Uploads
 from tierlog.objectstore.folder.walk import OWN, keys_below
 from tierlog.objectstore.port import (
     Body,
@@ -94,8 +93,12 @@ class FolderStore:
         return await self._put(key, body, etag=etag)
 
     async def copy(self, source: str, target: str) -> Written:
-        got = await self.get(source)
-        return await self.put_if_absent(target, BytesBody(got.data))
+        found = await self.head(source)
+        assert found.crc32c is not None, "a folder knows every sum"
+        only = Part(1, found.etag, found.size, found.crc32c)
+        parts = [(self._files.path(source), only)]
+        body = PartsBody(self._env.disk, parts, found.crc32c)
+        return await self.put_if_absent(target, body)
 
     async def delete(self, doomed: Sequence[Doomed]) -> Sequence[DeleteFailed]:
         check_doomed(doomed)

@@ -102,7 +102,7 @@ class Uploads:
 
 
 class PartsBody:
-    """Implements `Body` over the files of parts."""
+    """Implements `Body` over files that are an object together, each checked by its ETag."""
 
     def __init__(self, disk: Disk, parts: Sequence[tuple[str, Part]], crc32c: int) -> None:
         self._disk = disk

@@ -1,0 +1,61 @@
+"""Keeps requests to a store within a rate: bytes written a second, reads a second.
+
+A request waits until what earlier ones owe is paid, then goes out whole and owes its own share:
+the mean over any long while is the rate, and a large body is not torn to pieces for it. First come,
+first served. Manifests and listings wait for nobody.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from tierlog.env import Clock
+from tierlog.objectstore.around import Around, Request
+from tierlog.objectstore.port import ObjectStore
+
+T = TypeVar("T")
+
+SMALL_BYTES_MAX = 1 << 20
+"""Bodies up to this size are manifests and pages: they owe, but do not wait."""
+
+
+class Meter:
+    """Debt, paid off at `rate` units a second; None is no limit."""
+
+    def __init__(self, clock: Clock, rate: float | None) -> None:
+        self.rate = rate
+        self._clock = clock
+        self._paid_at = clock.monotonic()
+
+    def owe(self, units: float) -> float:
+        """Take on the debt; the answer is how many seconds earlier debt still needs."""
+        if not self.rate:
+            return 0.0
+        now = self._clock.monotonic()
+        wait = max(0.0, self._paid_at - now)
+        self._paid_at = now + wait + units / self.rate
+        return wait
+
+
+class Limited(Around):
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        *,
+        put_bytes_per_second: float | None = None,
+        gets_per_second: float | None = None,
+    ) -> None:
+        super().__init__(store)
+        self.put_bytes = Meter(clock, put_bytes_per_second)
+        self.gets = Meter(clock, gets_per_second)
+
+    async def _around(self, request: Request, call: Callable[[], Awaitable[T]]) -> T:
+        wait = 0.0
+        if request.name in ("get", "get_tail"):
+            wait = self.gets.owe(1)
+        elif request.size:
+            wait = self.put_bytes.owe(request.size)
+        if wait and (request.size > SMALL_BYTES_MAX or not request.size):
+            await asyncio.sleep(wait)
+        return await call()
