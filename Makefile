@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check demo bench bench-kafka native simulate fuzz powerloss planted clean
+.PHONY: help install format lint types unit test check demo bench bench-kafka native simulate fuzz powerloss planted minio-up minio-down clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -36,6 +36,7 @@ unit: $(STAMP) ## Fast tests: no network, no real component, under two minutes
 
 test: $(STAMP) ## Every test, real components included
 	@tests/compat/install.sh
+	@tests/stores/install.sh
 	$(BIN)/pytest -n 2
 
 check: lint types unit ## What every commit passes
@@ -71,6 +72,12 @@ native: ## Build the C load generator, reference server and limits probe
 	@if command -v $(CC) >/dev/null; then $(MAKE) -C benchmarks/native; \
 	elif [ "$$CI" = true ]; then echo "no C compiler ($(CC)): CI needs one"; exit 1; \
 	else echo "no C compiler ($(CC)): benchmarks/native is left out"; fi
+
+minio-up: $(STAMP) ## Start MinIO on 127.0.0.1:9000 with a bucket; the first time it is built (Go, minutes)
+	@PYTHON=$(BIN)/python infra/minio/up.sh
+
+minio-down: ## End the MinIO of minio-up; its data stays
+	@infra/minio/down.sh
 
 clean: ## Remove what the verbs made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info benchmarks/native/build

@@ -31,6 +31,10 @@ class TestMoto(S3Contract):
     def server(self, moto_server: Server) -> Server:
         return moto_server
 
+    @pytest.mark.xfail(raises=AssertionError, reason="moto says that all uploads began in 2010")
+    async def test_uploads_are_listed_below_their_prefix(self, store: ObjectStore) -> None:
+        await super().test_uploads_are_listed_below_their_prefix(store)
+
     @pytest.mark.xfail(raises=StoreUnavailable, reason="moto stumbles over a part of no upload")
     async def test_an_aborted_upload_is_gone_and_again_is_fine(self, store: ObjectStore) -> None:
         await super().test_an_aborted_upload_is_gone_and_again_is_fine(store)

@@ -16,7 +16,7 @@ Rules that every adapter keeps:
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -50,7 +50,8 @@ class Stat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Got:
-    data: Bytes
+    data: Bytes = field(repr=False)
+    """Not shown: asyncio writes down the results of tasks here and there, megabytes or not."""
     stat: Stat
     """Of the whole object, also where a range was read."""
 

@@ -6,6 +6,7 @@ after `SILENCE` it stays open and nothing more comes until the test ends it.
 
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
@@ -39,10 +40,11 @@ def refused(status: int, code: str, **headers: str) -> bytes:
 
 
 class Scripted:
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[Request] = []
         self.replies: list[bytes] = []
         self._came = threading.Condition()
+        self._tls = tls
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._ended = threading.Event()
         self._open: list[socket.socket] = []
@@ -51,7 +53,8 @@ class Scripted:
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        scheme = "https" if self._tls else "http"
+        return f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def will(self, *replies: bytes) -> None:
         """Forget what was; answer these."""
@@ -88,13 +91,17 @@ class Scripted:
             self._threads[-1].start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as incoming, contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), connection, self._secured(connection) as connection:
+            incoming = connection.makefile("rb")
             for request in requests_in(incoming):
                 with self._came:
                     self.requests.append(request)
                     self._came.notify_all()
                 if not self._answer(connection, self.replies.pop(0)):
                     return
+
+    def _secured(self, connection: socket.socket) -> socket.socket:
+        return self._tls.wrap_socket(connection, server_side=True) if self._tls else connection
 
     def _answer(self, connection: socket.socket, what: bytes) -> bool:
         """Whether the connection goes on."""

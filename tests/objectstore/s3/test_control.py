@@ -12,6 +12,7 @@ from tierlog.objectstore.s3.settings import S3Settings
         ("logs", "", "eu-west-3", "https://logs.s3.eu-west-3.amazonaws.com"),
         ("my.logs", "", "eu-west-3", "https://s3.eu-west-3.amazonaws.com/my.logs"),
         ("logs", "http://minio:9000", "", "http://minio:9000/logs"),
+        ("logs", "http://minio:9000/", "", "http://minio:9000/logs"),
         ("logs", "https://store.example/s3", "", "https://store.example/s3/logs"),
     ],
 )
@@ -31,6 +32,11 @@ def test_settings_do_not_show_their_keys() -> None:
 def test_half_a_pair_of_keys_is_refused() -> None:
     with pytest.raises(ValueError, match="come together"):
         S3Settings(access_key="k")
+
+
+def test_an_endpoint_is_a_url() -> None:
+    with pytest.raises(ValueError, match="not the URL"):
+        S3Settings(endpoint="minio:9000")
 
 
 def test_bytes_add_to_the_time_limit() -> None:

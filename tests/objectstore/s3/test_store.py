@@ -123,10 +123,11 @@ async def test_a_range_that_came_is_the_one_that_was_asked_for(
         (range_reply(b"0123"), StoreLies),
         (reply(206, b"0123456789", etag='"e"'), StoreLies),
         (reply(200, b"x" * 100, etag='"e"'), StoreLies),
+        (reply(200, b"x" * 70_000, etag='"e"', content_length="1000000000") + SILENCE, StoreLies),
         (range_reply(b"01234", where="5-9/10"), StoreBadRequest),
         (reply(206, b"0123456789", content_range="bytes 5-14/100", etag='"f"'), ObjectChanged),
     ],
-    ids=["elsewhere", "short", "nowhere", "whole", "past the end", "another object"],
+    ids=["elsewhere", "short", "nowhere", "whole", "without end", "past the end", "another object"],
 )
 async def test_a_range_that_is_another_is_refused(
     store: S3Store, server: Scripted, answer: bytes, error: type[StoreError]
@@ -182,6 +183,7 @@ async def test_a_trickle_is_given_up(store: S3Store, server: Scripted) -> None:
         (refused(400, "RequestTimeout"), Outcome.AMBIGUOUS),
         (CLOSE, Outcome.AMBIGUOUS),
         (SILENCE, Outcome.AMBIGUOUS),
+        (reply(200), Outcome.AMBIGUOUS),
     ],
     ids=named,
 )

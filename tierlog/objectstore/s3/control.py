@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import boto3
 from botocore.config import Config
+from botocore.httpsession import get_cert_path
+from botocore.session import Session
 
 from tierlog.objectstore.s3.settings import S3Settings
 
@@ -20,10 +22,14 @@ class Control(NamedTuple):
     region: str
     base: str
     """URL of the bucket."""
+    ca_certs: str
+    """Path of the certificates that are trusted: AWS_CA_BUNDLE, else those that botocore brings."""
 
 
 def open_control(bucket: str, settings: S3Settings) -> Control:
+    core = Session()
     session = boto3.Session(
+        botocore_session=core,
         aws_access_key_id=settings.access_key or None,
         aws_secret_access_key=settings.secret_key or None,
         region_name=settings.region or None,
@@ -36,8 +42,10 @@ def open_control(bucket: str, settings: S3Settings) -> Control:
         config=_config(settings),
     )
     # AWS's own endpoint of the region, where none is set.
-    base = _bucket_url(client.meta.endpoint_url, bucket, in_path=bool(settings.endpoint))
-    return Control(client, session.get_credentials(), region, base)
+    endpoint = client.meta.endpoint_url.rstrip("/")
+    base = _bucket_url(endpoint, bucket, in_path=bool(settings.endpoint))
+    ca_certs = core.get_config_variable("ca_bundle") or get_cert_path(True)
+    return Control(client, session.get_credentials(), region, base, ca_certs)
 
 
 def _config(settings: S3Settings) -> Config:

@@ -23,7 +23,12 @@ from tierlog.objectstore.s3.door import Said, outcome, refusal, said_in
 from tierlog.objectstore.s3.transport import Answer, Transport
 from tierlog.types import Position
 
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+# Of an empty object MinIO says "bytes 0--1/0".
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(?:\d+|-1)/(\d+)")
+
+WHOLE_BYTES_MAX = 1 << 30
+"""Of an object that is read whole. Manifests are; segments are read in ranges."""
+
 _WITH_CHECKSUM = {"x-amz-checksum-mode": "ENABLED"}
 
 
@@ -45,7 +50,12 @@ class Objects:
         if etag is not None:
             headers["if-match"] = quoted(etag)
         answer = self._transport.send(
-            "GET", key, headers=headers, query=_version(version_id), deadline=deadline
+            "GET",
+            key,
+            headers=headers,
+            query=_version(version_id),
+            deadline=deadline,
+            bytes_max=span.size if span else WHOLE_BYTES_MAX,
         )
         _check_answered(key, answer, etag=etag)
         got = _got(key, answer)
@@ -57,7 +67,9 @@ class Objects:
 
     def get_tail(self, deadline: Deadline, key: str, size: int) -> Got:
         headers = {"range": f"bytes=-{size}"}
-        answer = self._transport.send("GET", key, headers=headers, deadline=deadline)
+        answer = self._transport.send(
+            "GET", key, headers=headers, deadline=deadline, bytes_max=size
+        )
         if answer.status == 416:
             return self.get(deadline, key)  # An empty object has no last bytes.
         _check_answered(key, answer, etag=None)
@@ -74,7 +86,7 @@ class Objects:
             # A refused HEAD has no words, and a bucket that is missing is not an object that is.
             return self.get(deadline, key, version_id=version_id).stat
         _check_answered(key, answer, etag=None)
-        return _stat(key, answer, int(answer.headers["content-length"]))
+        return _stat(key, answer, int(answer.headers.get("content-length", 0)))
 
     def put(
         self, deadline: Deadline, key: str, body: Body, condition: Mapping[str, str]
@@ -84,11 +96,10 @@ class Objects:
         answer = self._transport.send("PUT", key, headers=headers, body=body, deadline=deadline)
         if answer.status != 200:
             return outcome(key, _said(answer))
-        return Written(
-            outcome=Outcome.WON,
-            etag=_etag(answer.headers),
-            version_id=_version_of(answer.headers),
-        )
+        if not (etag := _etag(answer.headers)):
+            return Written(outcome=Outcome.AMBIGUOUS, detail="200, but without an ETag")
+        version_id = _version_of(answer.headers)
+        return Written(outcome=Outcome.WON, etag=etag, version_id=version_id)
 
     def put_part(
         self, deadline: Deadline, key: str, upload: Upload, number: int, body: Body
@@ -165,7 +176,7 @@ def _content_range(answer: Answer) -> re.Match[str]:
 
 
 def _got(key: str, answer: Answer) -> Got:
-    whole = int(_content_range(answer).group(3)) if answer.status == 206 else len(answer.data)
+    whole = int(_content_range(answer).group(2)) if answer.status == 206 else len(answer.data)
     return Got(data=answer.data, stat=_stat(key, answer, whole))
 
 
@@ -190,4 +201,7 @@ def _version_of(headers: Mapping[str, str]) -> str | None:
 
 
 def _modified_ms(text: str | None) -> int:
-    return -1 if text is None else int(parsedate_to_datetime(text).timestamp() * 1000)
+    try:
+        return int(parsedate_to_datetime(text or "").timestamp() * 1000)
+    except ValueError:
+        return -1

@@ -38,6 +38,8 @@ class S3Settings:
             raise ValueError("each lane needs a thread")
         if bool(self.access_key) != bool(self.secret_key):
             raise ValueError("an access key and its secret come together")
+        if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
+            raise ValueError(f"'{self.endpoint}' is not the URL of a service")
 
     def limit_s(self, size: int) -> float:
         """How long a call that carries `size` bytes may take."""

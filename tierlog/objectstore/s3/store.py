@@ -52,12 +52,7 @@ class S3Store:
         self._settings = settings = settings or S3Settings()
         control = open_control(bucket, settings)
         self._client = control.client
-        self._transport = Transport(
-            control.base,
-            region=control.region,
-            credentials=control.credentials,
-            settings=settings,
-        )
+        self._transport = Transport(control, settings)
         self._objects = Objects(self._transport)
         self._listing = Listing(control.client, bucket)
         self._multipart = Multipart(control.client, bucket)

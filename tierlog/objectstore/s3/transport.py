@@ -17,17 +17,21 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.exceptions import NoCredentialsError
-from botocore.httpsession import get_cert_path
 
+from tierlog.objectstore.errors import StoreLies
 from tierlog.objectstore.port import Body
+from tierlog.objectstore.s3.control import Control
 from tierlog.objectstore.s3.deadline import Deadline
 from tierlog.objectstore.s3.door import map_s3_errors
 from tierlog.objectstore.s3.sending import Sending, SendingStopped
 from tierlog.objectstore.s3.settings import S3Settings
 from tierlog.types import Bytes
 
-PIECE_BYTES = 4 << 20
-"""Between two looks at the clock: half a usual chunk."""
+PIECE_BYTES = 8 << 20
+"""Between two looks at the clock: a usual chunk. Joining pieces costs as much as receiving them."""
+
+WORDS_BYTES_MAX = 64 << 10
+"""What an error may say."""
 
 # Without this botocore signs the hash of an empty body, and stores refuse every PUT.
 _UNSIGNED = Config(s3={"payload_signing_enabled": False})
@@ -41,15 +45,15 @@ class Answer(NamedTuple):
 
 
 class Transport:
-    """Requests to one bucket, whose URL `base` is."""
+    """Requests to one bucket."""
 
-    def __init__(self, base: str, *, region: str, credentials: Any, settings: S3Settings) -> None:
-        self._base = base.rstrip("/")
-        url = urllib3.util.parse_url(self._base)
+    def __init__(self, control: Control, settings: S3Settings) -> None:
+        self._base = control.base
+        self._region = control.region
+        self._credentials = control.credentials
+        url = urllib3.util.parse_url(control.base)
         self._path = url.path or ""
-        self._region = region
-        self._credentials = credentials
-        self._pool = _pool(url, settings)
+        self._pool = _pool(url, control.ca_certs, settings)
 
     def send(
         self,
@@ -60,8 +64,13 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
         body: Body | None = None,
+        bytes_max: int = WORDS_BYTES_MAX,
     ) -> Answer:
-        """Names of `headers` are in lower case. Whatever the status is, it is answered."""
+        """Names of `headers` are in lower case. Whatever the status is, it is answered.
+
+        Raises `StoreLies` if more than `bytes_max` and what an error may say would come back: a
+        store that ignores a range must not fill the memory.
+        """
         deadline.check()
         target = "/" + quote(key, safe="/~")
         if query:
@@ -70,10 +79,9 @@ class Transport:
         if body is not None:
             sent["content-length"] = str(body.size)
         with map_s3_errors(key):
-            signed = self._signed(method, target, sent)
-            if body is None:
-                return self._exchange(method, target, signed, None, deadline)
-            return self._send_body(method, target, signed, Sending(key, body, deadline), deadline)
+            sending = None if body is None else Sending(key, body, deadline)
+            response = self._answered(method, target, self._signed(method, target, sent), sending)
+            return _read(response, deadline, max(bytes_max, WORDS_BYTES_MAX))
 
     def close(self) -> None:
         self._pool.close()
@@ -88,50 +96,49 @@ class Transport:
         S3SigV4Auth(frozen, "s3", self._region).add_auth(request)
         return dict(request.headers.items())
 
-    def _send_body(
-        self, method: str, target: str, headers: dict[str, str], body: Sending, deadline: Deadline
-    ) -> Answer:
+    def _answered(
+        self, method: str, target: str, headers: dict[str, str], body: Sending | None
+    ) -> urllib3.BaseHTTPResponse:
         try:
-            return self._exchange(method, target, headers, body, deadline)
+            return self._pool.urlopen(
+                method,
+                self._path + target,
+                body=cast("Iterable[bytes] | None", body),  # Views are taken, too.
+                headers=headers,
+                preload_content=False,
+                decode_content=False,
+            )
         except SendingStopped:
+            assert body is not None
             assert body.error is not None
             raise body.error from None
 
-    def _exchange(
-        self,
-        method: str,
-        target: str,
-        headers: dict[str, str],
-        body: Sending | None,
-        deadline: Deadline,
-    ) -> Answer:
-        response = self._pool.urlopen(
-            method,
-            self._path + target,
-            body=cast("Iterable[bytes] | None", body),  # Views are taken, too.
-            headers=headers,
-            preload_content=False,
-            decode_content=False,
-        )
-        try:
-            data = _read_all(response, deadline)
-        except BaseException:
-            response.close()  # Half an answer is still in there: nobody may use the connection.
-            raise
-        response.release_conn()
-        return Answer(response.status, response.headers, data)
+
+def _read(response: urllib3.BaseHTTPResponse, deadline: Deadline, bytes_max: int) -> Answer:
+    try:
+        data = _read_all(response, deadline, bytes_max)
+    except BaseException:
+        response.close()  # Half an answer is still in there: nobody may use the connection.
+        raise
+    response.release_conn()
+    return Answer(response.status, response.headers, data)
 
 
-def _read_all(response: urllib3.BaseHTTPResponse, deadline: Deadline) -> Bytes:
+def _read_all(response: urllib3.BaseHTTPResponse, deadline: Deadline, bytes_max: int) -> Bytes:
     """As long as the store announced, else urllib3 raises `IncompleteRead`."""
     pieces: list[bytes] = []
-    while piece := response.read(PIECE_BYTES, decode_content=False):
+    left = bytes_max
+    # One byte more than there may be, to see whether there is.
+    while piece := response.read(min(PIECE_BYTES, left + 1), decode_content=False):
         pieces.append(piece)
+        left -= len(piece)
+        if left < 0:
+            raise StoreLies(f"the store sends more than the {bytes_max} bytes that were asked for")
         deadline.check()
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _pool(url: urllib3.util.Url, settings: S3Settings) -> urllib3.HTTPConnectionPool:
+def _pool(url: urllib3.util.Url, ca_certs: str, settings: S3Settings) -> urllib3.HTTPConnectionPool:
     assert url.host is not None
     common: dict[str, Any] = {
         "maxsize": settings.reads_max + settings.writes_max + settings.small_max,
@@ -141,5 +148,5 @@ def _pool(url: urllib3.util.Url, settings: S3Settings) -> urllib3.HTTPConnection
     if url.scheme == "http":
         return urllib3.HTTPConnectionPool(url.host, url.port, **common)
     return urllib3.HTTPSConnectionPool(
-        url.host, url.port, cert_reqs="CERT_REQUIRED", ca_certs=get_cert_path(True), **common
+        url.host, url.port, cert_reqs="CERT_REQUIRED", ca_certs=ca_certs, **common
     )
