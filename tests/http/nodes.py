@@ -62,7 +62,9 @@ def of(samples: Samples, name: str, **labels: str) -> float:
 
 def settings(data: str, *, host: str = "127.0.0.1", **others: Any) -> NodeSettings:
     address = f"{host}:0"
-    return NodeSettings(data=data, listen=address, http=address, store=f"file://{data}-store", **others)
+    return NodeSettings(
+        data=data, listen=address, http=address, store=f"file://{data}-store", **others
+    )
 
 
 @asynccontextmanager

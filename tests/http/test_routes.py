@@ -96,6 +96,8 @@ async def test_state_tells_the_node_down_to_the_partition(tmp_path: Path) -> Non
             "index": 1,
             "leader_epoch": 0,
             "log_start": 0,
+            "local_start": 0,
+            "uploaded_end": 0,
             "high_watermark": 2,
             "log_end": 2,
             "durable_end": 2,

@@ -333,10 +333,11 @@ class Catalogue:
         async with self._opening:
             topic = self._known(topic_id)
             assert topic is not None, "only what is new is opened"
-            name, settings = values.log_name(topic_id, index), self._log_settings(topic)
-            log = await self._directory.open_log(name, settings)
+            settings = self._log_settings(topic)
             if self.tiering is None:
-                return Both(log, None)
+                name = values.log_name(topic_id, index)
+                return Both(await self._directory.open_log(name, settings), None)
+            log = await self.tiering.open_log(self._directory, topic, index, settings)
             epoch = LeaderEpoch(value.leader_epoch)
             cold = await self.tiering.attach(topic, index, log, count=count, leader_epoch=epoch)
             return Both(log, cold)

@@ -18,7 +18,9 @@ from tierlog.broker.errors import (
     TransactionsNotServed,
     UnknownLeaderEpoch,
 )
+from tierlog.fetchproxy.errors import ColdUnavailable
 from tierlog.hot.epochs import LeaderEpochs
+from tierlog.hot.errors import OffsetOutOfRange
 from tierlog.hot.settings import LogSettings
 from tierlog.records.batch import parse_header, validate_produced
 from tierlog.records.limits import Limits
@@ -92,6 +94,20 @@ class Partition:
         if cold is None or not local <= cold.uploaded_end or cold.log_start >= cold.uploaded_end:
             return local
         return cold.log_start
+
+    def check_offset(self, offset: int) -> None:
+        """Raises `OffsetOutOfRange`; `ColdUnavailable` while it is unknown what the bucket has."""
+        start, end = self.log_start, self.log.log_end
+        if start <= offset <= end:
+            return
+        self.check_start()
+        raise OffsetOutOfRange(offset, log_start=start, log_end=end)
+
+    def check_start(self) -> None:
+        """Raises `ColdUnavailable` while it is unknown where the partition begins."""
+        if self.cold is not None and self.cold.is_unknown:
+            where = f"the beginning of {self.topic.name}-{self.index}"
+            raise ColdUnavailable(where, "the store has not said yet what it holds of it")
 
     @property
     def older(self) -> ColdPrefix | None:

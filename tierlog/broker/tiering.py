@@ -24,6 +24,8 @@ from tierlog.config.directories import CACHE
 from tierlog.errors import TierlogError
 from tierlog.fetchproxy.proxy import FetchProxy
 from tierlog.fetchproxy.settings import ProxySettings, default_cache_bytes
+from tierlog.hot.log import FIRST_OFFSET
+from tierlog.metastore import values
 from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.objectstore.probe import probe
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from tierlog.cold.prefix import ColdPrefix
     from tierlog.config import NodeSettings, TopicConfig
     from tierlog.env import Env
-    from tierlog.hot import Log
+    from tierlog.hot import Log, LogDirectory, LogSettings
     from tierlog.metastore.values import ClusterState
     from tierlog.objectstore.port import ObjectStore
     from tierlog.types import LeaderEpoch, Offset
@@ -74,7 +76,9 @@ class Tiering:
             on_refused=self._refused,
         )
         self.proxy = FetchProxy(env, store, proxy_settings(env, settings, data), f"{data}/{CACHE}")
+        self._env = env
         self._on_foreign = on_foreign
+        self._finding: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Raises `StoreLies` or `ForeignIncarnation`, if the store says so in time."""
@@ -86,10 +90,24 @@ class Tiering:
             self._on_foreign(why)
 
     async def stop(self) -> None:
+        for task in self._finding:
+            task.cancel()
+        await asyncio.gather(*self._finding, return_exceptions=True)
         await self.tier.stop()
         await self.proxy.close()
 
     # Topics
+
+    async def open_log(
+        self, directory: LogDirectory, topic: Topic, index: int, settings: LogSettings
+    ) -> Log:
+        """A log that does not go on from where the bucket ends is begun anew there (rule 5.1)."""
+        name = values.log_name(topic.id, index)
+        if not topic.config.remote_storage_enable:
+            return await directory.open_log(name, settings)
+        return await self.tier.open_log(
+            directory, name, settings, topic_id=topic.id.hex(), index=index
+        )
 
     async def attach(
         self, topic: Topic, index: int, log: Log, *, count: int, leader_epoch: LeaderEpoch
@@ -97,7 +115,7 @@ class Tiering:
         """The partition's cold side; None if the topic is not tiered."""
         if not topic.config.remote_storage_enable:
             return None
-        return await self.tier.attach(
+        cold = await self.tier.attach(
             topic.id.hex(),
             record_of(topic, count),
             index,
@@ -105,6 +123,27 @@ class Tiering:
             leader_epoch=leader_epoch,
             tiering=tiering_of(topic.config),
         )
+        if cold.head is None and log.log_start > FIRST_OFFSET:
+            # Records were dropped or deleted here, and there is no local copy to say which.
+            cold.is_unknown = True
+            task = self._env.tasks.spawn(self._find_head(topic.id.hex(), index), name="find HEAD")
+            self._finding.add(task)
+            task.add_done_callback(self._finding.discard)
+        return cold
+
+    async def _find_head(self, topic_id: str, index: int) -> None:
+        """As often as it takes, for as long as the partition is there."""
+        while (partition := self.tier.partitions.get((topic_id, index))) is not None:
+            try:
+                head = await partition.uploader.publisher.refresh()
+            except TierlogError as error:
+                logger.warning("what %s has in the store is unknown: %s", partition.log.path, error)
+            else:
+                partition.prefix.is_unknown = False
+                if head is not None:
+                    partition.prefix.adopt(head)
+                return
+            await asyncio.sleep(RETRY_S)
 
     def reconfigure(self, topic: Topic) -> None:
         """Its settings or the number of its partitions changed. The bucket knows of every topic:

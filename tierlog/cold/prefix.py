@@ -23,6 +23,9 @@ class ColdPrefix:
         self.keys = keys
         self.head = head
         """Last known; None before the first publish."""
+        self.is_unknown = False
+        """Whether there may be a HEAD that nobody here knows: the local copy is lost, and the store
+        has not answered yet. What lies before the local log can be neither served nor denied."""
         self.epochs = LeaderEpochs(() if head is None else head.leader_epochs)
         """Of what is cold."""
         self._pages = pages
@@ -80,6 +83,7 @@ class ColdPrefix:
 
     def adopt(self, head: Head) -> None:
         """A HEAD that was published or read back. An older one than is known changes nothing."""
+        self.is_unknown = False
         if self.head is not None and head.version <= self.head.version:
             return
         self.head = head

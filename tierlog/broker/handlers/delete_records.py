@@ -128,9 +128,8 @@ async def trim(partition: Partition, offset: int, call: Call) -> Offset:
     cold, tiering = partition.cold, call.node.tiering
     if cold is not None and tiering is not None and cold.log_start < cold.uploaded_end:
         # What lies behind the uploaded end is skipped by the next publish (U10).
-        await tiering.delete_records(
-            partition.topic, partition.index, min(wanted, cold.uploaded_end)
-        )
+        start = min(wanted, cold.uploaded_end)
+        await tiering.delete_records(partition.topic, partition.index, start)
     if wanted > log.log_start:
         log.trim(wanted)
     return partition.log_start

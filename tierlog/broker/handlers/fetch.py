@@ -25,7 +25,6 @@ from tierlog.broker.fetchroute import READ_COMMITTED, may_block, replica_id, rou
 from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.broker.request import Answer, MayBlock, Parts
 from tierlog.errors import TierlogError
-from tierlog.hot.errors import OffsetOutOfRange
 from tierlog.records.record import encode_batch
 from tierlog.types import Bytes, LeaderEpoch, Offset
 from tierlog.wire.api_keys import ApiKey
@@ -218,7 +217,7 @@ class PendingFetch:
         end = log.visible_end
         offset = ask.fetch_offset
         if not log_start <= offset <= log.log_end:
-            raise OffsetOutOfRange(offset, log_start=log_start, log_end=log.log_end)
+            partition.check_offset(offset)
         if offset >= end:  # Up to the log end it is there, and will be visible.
             return Read(ask.partition, 0, end, log_start)
         limit = min(ask.partition_max_bytes, self._bytes_max - self._size)

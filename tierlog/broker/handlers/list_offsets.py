@@ -122,10 +122,11 @@ async def look_up(partition: Partition, timestamp: int, call: Call) -> tuple[int
     """Offset and timestamp. Without transactions the last stable offset is the high watermark."""
     if timestamp == LATEST:
         return partition.high_watermark, -1
-    if timestamp == EARLIEST:
-        return partition.log_start, -1
     if timestamp == EARLIEST_LOCAL:
         return partition.log.log_start, -1
+    partition.check_start()
+    if timestamp == EARLIEST:
+        return partition.log_start, -1
     if timestamp == LAST_TIERED:
         return last_tiered(partition), -1
     if timestamp == EARLIEST_PENDING_UPLOAD:
