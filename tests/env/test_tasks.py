@@ -3,6 +3,10 @@
 import asyncio
 import operator
 import os
+import select
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -56,3 +60,30 @@ async def test_a_call_in_a_process_runs_elsewhere(tasks: LocalTasks) -> None:
     assert await tasks.in_process(operator.add, 2, 3) == 5
     with pytest.raises(ZeroDivisionError):
         await tasks.in_process(operator.truediv, 1, 0)
+
+
+WORKER = """
+import asyncio, os, signal
+from tierlog.env import LocalTasks
+
+async def main():
+    tasks = LocalTasks()
+    print(await tasks.in_process(os.getpid), flush=True)
+    await tasks.in_process(signal.pause)
+
+asyncio.run(main())
+"""
+
+
+def test_a_worker_process_dies_with_whoever_started_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", WORKER], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        worker = os.pidfd_open(int(parent.stdout.readline()))
+        parent.kill()
+    try:
+        ended, _, _ = select.select([worker], [], [], 30)
+        if not ended:
+            signal.pidfd_send_signal(worker, signal.SIGKILL)
+        assert ended, "it waits for work for ever"
+    finally:
+        os.close(worker)

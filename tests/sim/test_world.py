@@ -6,6 +6,7 @@ import operator
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,38 @@ def test_a_killed_process_runs_nothing_more_not_even_its_finally() -> None:
         return seen.copy()
 
     assert simulate(main, seed=1) == ["started", "started"]
+
+
+@pytest.mark.parametrize("still_held", [True, False])
+def test_a_generator_that_a_killed_process_waited_in_is_left_alone(still_held: bool) -> None:
+    closed: list[str] = []
+    held: list[object] = []
+
+    async def ticks(who: str) -> AsyncIterator[None]:
+        try:
+            while True:
+                await asyncio.sleep(1)
+                yield
+        finally:
+            closed.append(who)
+
+    async def listen(who: str) -> None:
+        source = ticks(who)
+        if still_held:
+            held.append(source)
+        async for _ in source:
+            pass
+
+    async def scenario(world: SimWorld) -> None:
+        answer = world.start("a", listen("killed"), what="listen")
+        world.start("b", listen("living"), what="listen")
+        await asyncio.sleep(2.5)
+        world.kill("a")
+        with pytest.raises(HostDied):
+            await answer
+
+    simulate(scenario, seed=1)
+    assert closed == ["living"]
 
 
 def test_a_process_cannot_end_itself() -> None:

@@ -8,6 +8,9 @@ pickled. Under simulation both run on the simulated loop after a drawn delay.
 
 import asyncio
 import multiprocessing
+import multiprocessing.connection
+import os
+import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
@@ -46,7 +49,9 @@ class LocalTasks:
             # Not forked from here: a child of a process with running threads may inherit a lock
             # that nobody will ever release.
             self._processes = ProcessPoolExecutor(
-                self._process_count, mp_context=multiprocessing.get_context("forkserver")
+                self._process_count,
+                mp_context=multiprocessing.get_context("forkserver"),
+                initializer=die_with_parent,
             )
         return asyncio.get_running_loop().run_in_executor(self._processes, call, *args)
 
@@ -55,3 +60,16 @@ class LocalTasks:
         self._threads.shutdown()
         if self._processes is not None:
             self._processes.shutdown()
+
+
+def die_with_parent() -> None:
+    """For worker processes. One that is not told to stop, because whoever started it was killed,
+    would wait for work for ever: it holds both ends of the queue itself."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "not a worker process"
+
+    def watch() -> None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, name="die with parent", daemon=True).start()

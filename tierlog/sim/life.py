@@ -34,6 +34,10 @@ class Life:
 _life: contextvars.ContextVar[Life | None] = contextvars.ContextVar("tierlog_life", default=None)
 
 
+OUTSIDE = contextvars.Context()
+"""Belongs to no process: for the callbacks of wires and machines."""
+
+
 def current_life() -> Life | None:
     return _life.get()
 

@@ -15,16 +15,17 @@ import contextvars
 import functools
 import heapq
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
-from tierlog.sim.life import Life, life_of
+from tierlog.sim.life import Life, current_life, life_of
 from tierlog.sim.network import ProtocolFactory, SimNetwork
 from tierlog.sim.server import SimServer
 from tierlog.sim.trace import Trace
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 CALLBACK_SECONDS = 1e-6
 """What a callback costs in virtual time: without it, code that polls would stop the clock."""
@@ -47,12 +48,10 @@ class SimOverrun(Exception):
 class SimFuture(asyncio.Future[T]):
     """A future with a hash that does not depend on its address: sets iterate alike in each run."""
 
-    def __init__(self, *, serial: int, loop: asyncio.AbstractEventLoop) -> None:
-        self._serial = serial
-        super().__init__(loop=loop)
+    serial: int
 
     def __hash__(self) -> int:
-        return self._serial
+        return self.serial
 
 
 class SimTask(asyncio.Task[T]):
@@ -73,7 +72,9 @@ class SimLoop(asyncio.BaseEventLoop):
     """See the module."""
 
     _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
+    _scheduled: list[tuple[float, int, asyncio.TimerHandle]]
+    """When, and a number of its own: tuples compare without a call of Python code."""
+    _closed: bool
     _timer_cancelled_count: int
 
     def __init__(self, rng: Random, *, steps_max: int = STEPS_MAX) -> None:
@@ -91,27 +92,73 @@ class SimLoop(asyncio.BaseEventLoop):
         self._rng = rng
         self._now = 0.0
         self._serial = 0
+        self._timer_serial = 0
         self._tasks: list[SimTask[Any]] = []
+        self._generator_lives: dict[int, Life | None] = {}
+        """By identity, for look-up only: weak references are gone when a generator is finalised."""
 
     # Time and order
 
     def time(self) -> float:
         return self._now
 
+    def call_soon(
+        self,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer._scheduled = True  # type: ignore[attr-defined]  # private
+        self._timer_serial += 1
+        heapq.heappush(self._scheduled, (when, self._timer_serial, timer))
+        self._forget_cancelled_timers()
+        return timer
+
     def _run_once(self) -> None:
         """One callback; overrides the heart of `BaseEventLoop`."""
-        self._wake_due_timers()
-        if not self._ready:
+        ready, scheduled = self._ready, self._scheduled
+        if scheduled and scheduled[0][0] <= self._now:
+            self._wake_due_timers()
+        if not ready:
             self._jump_to_next_timer()
-        ready = self._ready
-        if len(ready) > 1:
-            ready.rotate(-self._rng.randrange(len(ready)))
-        handle = ready.popleft()
+        if (count := len(ready)) > 1:
+            # As `randrange` draws, without its four calls: this is the innermost line of all.
+            draw, bits = self._rng.getrandbits, count.bit_length()
+            while (place := draw(bits)) >= count:
+                pass
+            ready.rotate(-place)
+        handle: Any = ready.popleft()
         if not handle._cancelled:
-            self._run_handle(handle)
+            self._run_handle(handle._context, handle._callback, handle._args)
 
-    def _run_handle(self, handle: asyncio.Handle) -> None:
-        context: contextvars.Context = handle._context  # type: ignore[attr-defined]  # private
+    def _run_handle(
+        self, context: contextvars.Context, callback: Callable[..., object], args: tuple[Any, ...]
+    ) -> None:
         life = life_of(context)
         if life is not None and not life.alive:
             return
@@ -119,41 +166,45 @@ class SimLoop(asyncio.BaseEventLoop):
             life.stalled.append(handle)
             return
         self.steps += 1
-        self._now += CALLBACK_SECONDS
-        self.trace.fold(f"{self._now:.6f} {name_of(handle._callback)}")  # type: ignore[attr-defined]  # private
-        if self.steps > self.steps_max or self._now > self.seconds_max:
-            raise SimOverrun(f"{self.steps} callbacks, {self._now:.1f} s: {self._waiting()}")
-        handle._run()
+        self._now = now = self._now + CALLBACK_SECONDS
+        self.trace.fold(f"{now:.6f} {name_of(callback)}")
+        if self.steps > self.steps_max or now > self.seconds_max:
+            raise SimOverrun(f"{self.steps} callbacks, {now:.1f} s: {self._waiting()}")
+        try:
+            context.run(callback, *args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001  asyncio reports and goes on
+            message = f"exception in callback {name_of(callback)}"
+            self.call_exception_handler({"message": message, "exception": error})
 
     def _wake_due_timers(self) -> None:
-        self._forget_cancelled_timers()
+        """Also drops cancelled ones from the front, so that nothing waits for them."""
         scheduled = self._scheduled
-        while scheduled and (scheduled[0].when() <= self._now or scheduled[0]._cancelled):
-            self._pop_timer()
+        while scheduled and (scheduled[0][0] <= self._now or scheduled[0][2]._cancelled):
+            timer = heapq.heappop(scheduled)[2]
+            timer._scheduled = False  # type: ignore[attr-defined]  # private
+            if timer._cancelled:
+                self._timer_cancelled_count -= 1
+            else:
+                self._ready.append(timer)
 
     def _jump_to_next_timer(self) -> None:
+        self._wake_due_timers()
         while not self._ready:
             if not self._scheduled:
                 raise SimDeadlock(f"nothing can wake: {self._waiting()}")
-            self._now = max(self._now, self._scheduled[0].when())
+            self._now = self._scheduled[0][0]
             self._wake_due_timers()
 
-    def _pop_timer(self) -> None:
-        timer = heapq.heappop(self._scheduled)
-        timer._scheduled = False  # type: ignore[attr-defined]  # private
-        if timer._cancelled:
-            self._timer_cancelled_count -= 1
-        else:
-            self._ready.append(timer)
-
     def _forget_cancelled_timers(self) -> None:
-        # Most timeouts are cancelled long before they are due; keep the heap small.
+        # Most timeouts are cancelled long before they are due; keep the heap small. In place:
+        # the heart of the loop holds on to the list.
         if self._timer_cancelled_count * 2 > len(self._scheduled) + 100:
-            kept = [timer for timer in self._scheduled if not timer._cancelled]
-            for timer in self._scheduled:
+            for _, _, timer in self._scheduled:
                 timer._scheduled = not timer._cancelled  # type: ignore[attr-defined]  # private
-            heapq.heapify(kept)
-            self._scheduled = kept
+            self._scheduled[:] = [each for each in self._scheduled if not each[2]._cancelled]
+            heapq.heapify(self._scheduled)
             self._timer_cancelled_count = 0
 
     def _write_to_self(self) -> None:
@@ -169,7 +220,9 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def create_future(self) -> asyncio.Future[Any]:
         self._serial += 1
-        return SimFuture(serial=self._serial, loop=self)
+        future: SimFuture[Any] = SimFuture(loop=self)
+        future.serial = self._serial
+        return future
 
     def create_task(
         self,
@@ -211,6 +264,29 @@ class SimLoop(asyncio.BaseEventLoop):
     def _waiting(self) -> str:
         names = [task.get_name() for task in self.pending_tasks()]
         return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+    # Asynchronous generators: overrides of `BaseEventLoop`
+
+    def _asyncgen_firstiter_hook(self, generator: AsyncGenerator[Any, Any]) -> None:
+        self._generator_lives[id(generator)] = current_life()
+        super()._asyncgen_firstiter_hook(generator)  # type: ignore[misc]  # private
+
+    def _asyncgen_finalizer_hook(self, generator: AsyncGenerator[Any, Any]) -> None:
+        if self._is_alive(generator):
+            super()._asyncgen_finalizer_hook(generator)  # type: ignore[misc]  # private
+
+    async def shutdown_asyncgens(self) -> None:
+        """Closes those of living processes. A dead one closes nothing, and a generator that it
+        died in counts as running for ever: asyncio would refuse to close it."""
+        started: Any = self._asyncgens  # type: ignore[attr-defined]  # private
+        for generator in list(started):
+            if not self._is_alive(generator):
+                started.discard(generator)
+        await super().shutdown_asyncgens()
+
+    def _is_alive(self, generator: AsyncGenerator[Any, Any]) -> bool:
+        life = self._generator_lives[id(generator)]
+        return life is None or life.alive
 
     # Connections
 
@@ -285,11 +361,11 @@ def _answer(future: asyncio.Future[Any], result: object, error: BaseException | 
 
 def name_of(callback: Any) -> str:
     """A name without addresses. Steps of a task carry the task's name."""
-    while isinstance(callback, functools.partial):
-        callback = callback.func
     owner = getattr(callback, "__self__", None)
     if isinstance(owner, asyncio.Task):
         return owner.get_name()
+    if isinstance(callback, functools.partial):
+        return name_of(callback.func)
     return str(getattr(callback, "__qualname__", type(callback).__name__))
 
 

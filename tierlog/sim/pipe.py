@@ -11,7 +11,7 @@ from collections import deque
 from random import Random
 from typing import TYPE_CHECKING
 
-from tierlog.sim.life import context_of
+from tierlog.sim.life import OUTSIDE
 from tierlog.sim.link import Link
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class Pipe:
     def pump(self) -> None:
         """Put on the wire what the window allows."""
         had = len(self.unsent)
+        if not had and not self._finished:
+            return
         while self.unsent and (room := self._room()) > 0:
             size = min(len(self.unsent), room, SEGMENT_BYTES_MAX)
             if size > 1 and self._rng.random() < 0.3:
@@ -101,7 +103,7 @@ class Pipe:
     def _arm(self) -> None:
         if self._wire and self._timer is None and self._link.up:
             due = max(self._wire[0][0], self._loop.time())
-            self._timer = self._loop.call_at(due, self._arrive, context=context_of(None))
+            self._timer = self._loop.call_at(due, self._arrive, context=OUTSIDE)
 
     def _arrive(self) -> None:
         self._timer = None
@@ -129,7 +131,7 @@ class Pipe:
         self._reset_waits = True
         if self._link.up:
             delay = self._link.draw_delay()
-            self._loop.call_later(delay, self._arrive_reset, context=context_of(None))
+            self._loop.call_later(delay, self._arrive_reset, context=OUTSIDE)
 
     def _arrive_reset(self) -> None:
         if self._reset_waits and self._link.up:

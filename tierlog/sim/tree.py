@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Iterator
+from functools import lru_cache
 
 from tierlog.sim.nodes import DirNode, FileNode, NameChange, Node, Place, all_directories
 
@@ -11,20 +12,26 @@ def disk_error(code: int, path: str) -> OSError:
     return OSError(code, errno.errorcode[code], path)
 
 
-def split(path: str) -> list[str]:
-    parts = [part for part in path.split("/") if part not in ("", ".")]
+@lru_cache(maxsize=4096)
+def split(path: str) -> tuple[str, ...]:
+    parts = tuple(part for part in path.split("/") if part not in ("", "."))
     assert ".." not in parts, "the simulated disk has no use for .."
     return parts
 
 
 def find(root: DirNode, path: str) -> Node:
+    return _descend(root, split(path), path)
+
+
+def _descend(root: DirNode, parts: tuple[str, ...], path: str) -> Node:
     node: Node = root
-    for part in split(path):
+    for part in parts:
         if isinstance(node, FileNode):
             raise disk_error(errno.ENOTDIR, path)
-        if part not in node.names:
+        found = node.names.get(part)
+        if found is None:
             raise disk_error(errno.ENOENT, path)
-        node = node.names[part]
+        node = found
     return node
 
 
@@ -44,10 +51,13 @@ def find_file(root: DirNode, path: str) -> FileNode:
 
 def find_place(root: DirNode, path: str) -> Place:
     """Where `path` is or would be; its directory must exist."""
-    if not split(path):
+    parts = split(path)
+    if not parts:
         raise disk_error(errno.EISDIR, path)
-    *parents, name = split(path)
-    return Place(find_directory(root, "/".join(parents)), name)
+    node = _descend(root, parts[:-1], path)
+    if isinstance(node, FileNode):
+        raise disk_error(errno.ENOTDIR, path)
+    return Place(node, parts[-1])
 
 
 def walk(directory: DirNode, prefix: str = "") -> Iterator[tuple[str, Node]]:
