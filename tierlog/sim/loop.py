@@ -154,11 +154,11 @@ class SimLoop(asyncio.BaseEventLoop):
             ready.rotate(-place)
         handle: Any = ready.popleft()
         if not handle._cancelled:
-            self._run_handle(handle._context, handle._callback, handle._args)
+            self._run_handle(handle)
 
-    def _run_handle(
-        self, context: contextvars.Context, callback: Callable[..., object], args: tuple[Any, ...]
-    ) -> None:
+    def _run_handle(self, handle: Any) -> None:
+        context: contextvars.Context = handle._context
+        callback = handle._callback
         life = life_of(context)
         if life is not None and not life.alive:
             return
@@ -171,7 +171,7 @@ class SimLoop(asyncio.BaseEventLoop):
         if self.steps > self.steps_max or now > self.seconds_max:
             raise SimOverrun(f"{self.steps} callbacks, {now:.1f} s: {self._waiting()}")
         try:
-            context.run(callback, *args)
+            context.run(callback, *handle._args)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001  asyncio reports and goes on
