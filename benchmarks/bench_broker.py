@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import drive, tools
-from benchmarks.broker import PAGE_CACHE, Tierlog
+from benchmarks.broker import PAGE_CACHE, UNTIERED, Tierlog
 from benchmarks.drive import Produce
 from benchmarks.gauge import Figures, Gauge, Promise
 from benchmarks.harness import Size
@@ -53,7 +53,7 @@ class Rig:
         self.reference_logs = enter(
             tools.ReferenceServer(self.size.scratch, logs=drive.FETCH_PARTITIONS)
         )
-        self.node = enter(Tierlog(self.folder("node")).start())
+        self.node = enter(Tierlog(self.folder("node"), sets=UNTIERED).start())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,7 +65,7 @@ class Rig:
         return path
 
     def second_node(self) -> Tierlog:
-        return self._stack.enter_context(Tierlog(self.folder("second")).start())
+        return self._stack.enter_context(Tierlog(self.folder("second"), sets=UNTIERED).start())
 
     def produce(self, how: Produce) -> Figures:
         return drive.produce(self.node, how, self.seconds)

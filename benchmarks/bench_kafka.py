@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks import drive, kafka, tools
-from benchmarks.broker import PAGE_CACHE, Broker, Tierlog
+from benchmarks.broker import PAGE_CACHE, UNTIERED, Broker, Tierlog
 from benchmarks.drive import Produce
 from benchmarks.gauge import Figures, Gauge, Promise
 from benchmarks.harness import Size
@@ -62,7 +62,7 @@ class Pair:
 
     def __enter__(self) -> "Pair":
         enter = self._stack.enter_context
-        self.node = enter(Tierlog(self._made("tierlog")))
+        self.node = enter(Tierlog(self._made("tierlog"), sets=UNTIERED))
         self.kafka = enter(Kafka(self._made("kafka")))
         self.node.start()
         self.kafka.start()

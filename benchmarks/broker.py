@@ -174,6 +174,10 @@ class Broker:
         return asyncio.run(run())
 
 
+UNTIERED = ("remote.log.storage.system.enable=false",)
+"""Of rows that compare with a server that keeps everything on its disk: uploads would share it."""
+
+
 class Tierlog(Broker):
     """A node of this clone, at its default settings but for `sets`."""
 
