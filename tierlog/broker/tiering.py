@@ -196,6 +196,7 @@ def tiering_of(config: TopicConfig) -> TopicTiering:
         upload_lag_max_ms=config.tierlog_upload_lag_max_ms,
         local_retention_ms=config.local_retention_ms,
         local_retention_bytes=config.local_retention_bytes,
+        copies=not config.remote_log_copy_disable,
     )
 
 

@@ -123,6 +123,7 @@ async def trim(partition: Partition, offset: int, call: Call) -> Offset:
     wanted = end if offset == TO_HIGH_WATERMARK else Offset(offset)
     if not 0 <= wanted <= end:
         raise OffsetOutOfRange(offset, log_start=log_start, log_end=end)
+    partition.check_start()  # Beside a bucket that has not answered nobody knows what it adds.
     if wanted <= log_start:
         return log_start
     cold, tiering = partition.cold, call.node.tiering
