@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import operator
 import os
 import subprocess
@@ -318,6 +319,35 @@ def test_what_still_runs_at_the_end_is_cancelled() -> None:
 
     simulate(main, seed=1)
     assert ended == ["linger"]
+
+
+def test_a_killed_process_that_would_clean_up_at_length_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    complaints: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+
+    async def stop_slowly() -> None:
+        never = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            try:
+                await never
+            finally:
+                asyncio.get_running_loop()
+
+    async def serve() -> None:
+        await stop_slowly()
+
+    async def scenario(world: SimWorld) -> None:
+        world.start("a", serve(), what="serve")
+        await asyncio.sleep(1)
+        world.kill("a")
+
+    simulate(scenario, seed=1)
+    gc.collect()
+    assert not complaints
 
 
 def test_a_failed_world_leaves_no_tasks_behind_to_complain() -> None:

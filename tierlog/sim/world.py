@@ -13,6 +13,7 @@ the environment of the next one. Every failure leaves with its seed and the comm
 """
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeAlias, TypeVar
@@ -230,6 +231,10 @@ def _is_alive(task: SimTask[Any]) -> bool:
 
 
 def _close(work: Any) -> None:
+    """From the inside out: what refuses to be closed would otherwise be left to the collector."""
+    awaited = getattr(work, "cr_await", None)
+    if inspect.iscoroutine(awaited):
+        _close(awaited)
     # A `finally` that awaits refuses to be closed once; it is closed again at its next await.
     for _ in range(10):
         try:
