@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tierlog.broker.catalogue import Catalogue
@@ -21,7 +22,7 @@ from tierlog.broker.registration import register
 from tierlog.broker.searching import Searches
 from tierlog.broker.space import Marks, Space
 from tierlog.broker.stats import NodeStats
-from tierlog.broker.tiering import Tiering, check_store_is_free
+from tierlog.broker.tiering import Tiering, check_at_first_start
 from tierlog.broker.upkeep import Upkeep
 from tierlog.cold.restoreplan import is_unfinished
 from tierlog.config import parse_address
@@ -112,6 +113,9 @@ class Node:
 
         if is_unfinished(env.disk, data):
             raise RestoreUnfinished(data)
+        is_new = not env.disk.exists(f"{data}/{META}")
+        if store is not None and is_new and not settings.tierlog_new_cluster:
+            await check_at_first_start(store)
         directory = LogDirectory(env, f"{data}/{LOGS}", files_max=files_max, on_broken=on_broken)
         try:
             metastore = await LocalMetaStore.open(env, f"{data}/{META}")
@@ -151,17 +155,27 @@ class Node:
             self.settings,
             self._data,
             cluster=cluster,
+            on_founded=self._note_founded,
             on_foreign=self.space.fence,
         )
         self.tiering, self.proxy = tiering, tiering.proxy
         self.catalogue.use(tiering)
         await tiering.start()
 
+    async def _note_founded(self) -> None:
+        """From now on a store without this cluster is a wrong one."""
+        known = await self.metastore.get(values.CLUSTER)
+        assert known is not None, "made before the store was asked"
+        cluster = values.ClusterState.from_bytes(known.value)
+        if not cluster.in_store:
+            value = replace(cluster, in_store=True).to_bytes()
+            await self.metastore.txn(
+                [Compare(values.CLUSTER, known.revision)], [Put(values.CLUSTER, value)]
+            )
+
     async def _cluster(self) -> values.ClusterState:
-        """Made once, at the first start, unless the store holds a cluster already."""
+        """Made once, at the first start."""
         while (known := await self.metastore.get(values.CLUSTER)) is None:
-            if self._store is not None and not self.settings.tierlog_new_cluster:
-                await check_store_is_free(self._store)
             made = values.cluster_id_text(self.env.rng.uuid().bytes)
             first = values.ClusterState.first(made)
             await self.metastore.txn(
