@@ -1,5 +1,6 @@
 """Between the object store and the disk, while both move: no gap, nothing twice, nobody reset."""
 
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -21,6 +22,13 @@ pytestmark = [
 ]
 
 ROUND = 25
+
+
+@pytest.fixture(autouse=True)
+def _sockets_are_collected_here() -> Iterator[None]:
+    """And not in a later test, which would be blamed for them."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")
