@@ -24,7 +24,7 @@ from tierlog.broker.space import Marks, Space
 from tierlog.broker.stats import NodeStats
 from tierlog.broker.tiering import Tiering, check_at_first_start
 from tierlog.broker.upkeep import Upkeep
-from tierlog.cold.restoreplan import is_unfinished
+from tierlog.cold.restoreplan import has_content, is_unfinished
 from tierlog.config import parse_address
 from tierlog.config.directories import LOGS, META
 from tierlog.hot import LogDirectory
@@ -68,6 +68,7 @@ class Node:
         """What reads from the bucket."""
         self.settings = settings
         self.now_ms = env.clock.now_ms
+        """Whether it is known that a new cluster may begin in the store."""
         self.metastore = metastore
         self.directory = directory
         self.node_id = settings.node_id
@@ -104,7 +105,8 @@ class Node:
         store: ObjectStore | None = None,
     ) -> Node:
         """A node on its data directory, whose logs keep so many files open. Raises
-        `DirectoryInUse` if another process has it, `RestoreUnfinished` if it is half made."""
+        `DirectoryInUse` if another process has it, `RestoreUnfinished` if it is half made,
+        `ClusterInStore` if it is empty and the store is not."""
         node: list[Node] = []
 
         def on_broken(fault: LogBroken) -> None:
@@ -113,8 +115,9 @@ class Node:
 
         if is_unfinished(env.disk, data):
             raise RestoreUnfinished(data)
-        is_new = not env.disk.exists(f"{data}/{META}")
-        if store is not None and is_new and not settings.tierlog_new_cluster:
+        is_new = not (env.disk.exists(data) and has_content(env.disk, data))
+        if is_new and store is not None and not settings.tierlog_new_cluster:
+            # Before anything is made there: a restore takes the directory only while it is empty.
             await check_at_first_start(store)
         directory = LogDirectory(env, f"{data}/{LOGS}", files_max=files_max, on_broken=on_broken)
         try:

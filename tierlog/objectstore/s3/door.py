@@ -88,12 +88,15 @@ def refusal(key: str, said: Said) -> StoreError:
     """What to raise where an answer was wanted."""
     status, code = said.status, said.code
     if code == NO_BUCKET:
-        return StoreDenied(f"{key}: the bucket does not exist ({said})")
+        return StoreDenied(f"{key}: the bucket does not exist: create it, or name another ({said})")
     if 300 <= status < 400:
         where = said.region or "another region"
         return StoreDenied(f"{key}: the bucket is in {where}: set s3.region ({said})")
     if status in {401, 403} or code in _CREDENTIALS:
-        return StoreDenied(f"{key}: the store refuses these credentials ({said})")
+        return StoreDenied(
+            f"{key}: the store refuses these credentials: see which ones the AWS chain finds here "
+            f"(AWS_ACCESS_KEY_ID, a profile, a role), and what they may do in the bucket ({said})"
+        )
     # 405: the version that was asked for is the mark of a deletion.
     if status in {404, 405}:
         return NoSuchObject(key)
@@ -124,7 +127,10 @@ def map_s3_errors(key: str) -> Iterator[None]:
     except ClientError as error:
         raise refusal(key, said_by(error)) from error
     except (NoCredentialsError, CredentialRetrievalError) as error:
-        raise StoreDenied(f"no credentials for the store: {error}") from error
+        raise StoreDenied(
+            "no credentials for the store: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use "
+            f"a profile or a role ({error})"
+        ) from error
     except ParamValidationError as error:
         raise StoreBadRequest(f"{key}: {error}") from error
     except (BotoCoreError, HTTPError) as error:
