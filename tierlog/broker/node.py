@@ -68,7 +68,6 @@ class Node:
         """What reads from the bucket."""
         self.settings = settings
         self.now_ms = env.clock.now_ms
-        """Whether it is known that a new cluster may begin in the store."""
         self.metastore = metastore
         self.directory = directory
         self.node_id = settings.node_id
