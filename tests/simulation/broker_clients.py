@@ -186,13 +186,18 @@ def note_outcome(history: History, sent: Sent, future: "asyncio.Future[Placed]")
         history.send_ended(sent, Outcome.FAILED)
 
 
-async def probe(env: Env, ledger: Ledger) -> None:
+async def probe(
+    env: Env, ledger: Ledger, make_producer: Callable[[Client], Producer] = Producer
+) -> None:
     """When nothing is wrong any more, every place takes a record."""
-    async with WatchedClient(ledger, env) as client, Producer(client) as producer:
+    async with WatchedClient(ledger, env) as client, make_producer(client) as producer:
         futures = [await send(ledger, env, producer, each, name="probe") for each in ledger.places]
         for place, future in zip(ledger.places, futures, strict=True):
             assert future is not None, f"{place} takes no record"
-            await future
+            try:
+                await future
+            except ClientError as error:
+                raise AssertionError(f"{place} takes no record: {error}") from error
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ bucket, and, after one more end of the process, the history of all clients (`tie
 import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from unittest.mock import patch
 
 from tests.simulation.broker import bounded, check_id, quiet, unless_over
@@ -33,6 +34,7 @@ from tests.simulation.cold_clients import (
     ColdWriter,
     Replayer,
     Seeker,
+    noting_producer,
     read_to_the_end,
 )
 from tests.simulation.cold_faults import torment
@@ -98,7 +100,8 @@ async def run(world: SimWorld) -> int:
             await torment(world, lives, world.rng("nemesis"), clients=CLIENTS)
         await finish(ledger, clients, running)
         async with bounded("the probe"):
-            await world.start("judge", probe(world.env("judge"), ledger), what="probe")
+            work = probe(world.env("judge"), ledger, partial(noting_producer, ledger))
+            await world.start("judge", work, what="probe")
         await settle(world, lives)
         async with bounded("the last reading"):
             await world.start("judge", read_all(world.env("judge"), ledger), what="judge")

@@ -156,9 +156,11 @@ class ColdWriter(Writer):
         return noting_producer(self.ledger, client, self.settings)
 
 
-def noting_producer(ledger: Ledger, client: Client, settings: ProducerSettings) -> Producer:
+def noting_producer(
+    ledger: Ledger, client: Client, settings: ProducerSettings | None = None
+) -> Producer:
     assert isinstance(ledger, ColdLedger)
-    producer = NotingProducer(client, settings)
+    producer = NotingProducer(client, settings or ProducerSettings())
     producer.ledger = ledger
     return producer
 

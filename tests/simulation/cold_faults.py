@@ -14,6 +14,7 @@ from tierlog.sim.world import SimWorld
 FAULT_COUNT = 10
 ROOMY = 1 << 40
 HOUR_S = 3600.0
+WRITERS = ("writer-0", "writer-1", "writer-2")
 
 Fault: TypeAlias = Callable[[SimWorld, ColdLives, Random], None]
 
@@ -46,6 +47,7 @@ def calm(world: SimWorld, lives: ColdLives) -> None:
     lives.bucket.faults = StoreFaults()
     lives.bucket.on_call = None
     lives.bucket.start()
+    world.network.heal()
 
 
 async def long_outage(lives: ColdLives, rng: Random) -> None:
@@ -140,6 +142,19 @@ def lose_disk(world: SimWorld, lives: ColdLives, rng: Random) -> None:
     lives.lose_disk()
 
 
+def lose_disk_unheard(world: SimWorld, lives: ColdLives, rng: Random) -> None:
+    """Clients hear nothing for a while: what they sent is published, and they send it again to the
+    node that was restored from it."""
+    for host in WRITERS:
+        world.network.lose_one_way(NODE, host)
+    world.loop.call_later(1.0 + rng.random() * 6.0, _lose_disk_and_heal, world, lives)
+
+
+def _lose_disk_and_heal(world: SimWorld, lives: ColdLives) -> None:
+    lives.lose_disk()
+    world.network.heal()
+
+
 def clone(world: SimWorld, lives: ColdLives, rng: Random) -> None:
     lives.clone()
 
@@ -174,7 +189,7 @@ FAULTS: tuple[Fault, ...] = (
     cut_power,
     cut_power_in_a_call,
     lose_disk,
-    lose_disk,
+    lose_disk_unheard,
     clone,
     fail_fsync,
     fill_disk,

@@ -82,8 +82,9 @@ class TieredPartition:
         return is_wanted and not self._pace.is_paused
 
     def _roll_if_due(self, now_ms: int) -> None:
-        since_ms = self.log.active_since_ms
-        if 0 <= since_ms <= now_ms - self.dropper.tiering.upload_lag_max_ms:
+        since_ms, lag_max_ms = self.log.active_since_ms, self.dropper.tiering.upload_lag_max_ms
+        # Either way: where the clock was set back, nobody knows how long the segment has waited.
+        if since_ms >= 0 and abs(now_ms - since_ms) >= lag_max_ms:
             with suppress(DiskFull, TooManyFiles):  # Uploads and drops are what helps then.
                 self.log.roll()
 

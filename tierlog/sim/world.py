@@ -13,6 +13,7 @@ the environment of the next one. Every failure leaves with its seed and the comm
 """
 
 import asyncio
+import warnings
 from collections.abc import Callable, Coroutine
 from inspect import iscoroutine
 from random import Random
@@ -231,10 +232,13 @@ class SimWorld:
             raise self.loop.lost_errors[0]
 
     def _drop_dead_tasks(self) -> None:
-        """Free the coroutines of dead processes without a word from them."""
-        for task in self.loop.pending_tasks():
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # private
-            _close(task.get_coro())
+        """Free the coroutines of dead processes without a word from them, or about those that they
+        had no time to begin."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for task in self.loop.pending_tasks():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # private
+                _close(task.get_coro())
 
 
 def _is_alive(task: SimTask[Any]) -> bool:
