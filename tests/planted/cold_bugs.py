@@ -7,7 +7,6 @@ them undo two lines of defence at once, where one alone is covered by the other;
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -22,11 +21,8 @@ from tierlog.cold.head import Head
 from tierlog.cold.layout import segment_key
 from tierlog.cold.publisher import Publisher
 from tierlog.cold.refusals import FencedByNewer, SwapLost
-from tierlog.cold.restoring import PartitionRestore
 from tierlog.cold.uploader import PartitionUploader
 from tierlog.fetchproxy.segmentindex import SegmentIndex
-from tierlog.hot import Log, Seed
-from tierlog.hot.sealed import _sealed
 from tierlog.metastore import values
 from tierlog.objectstore.body import BytesBody
 from tierlog.objectstore.port import Outcome, Stat
@@ -149,18 +145,6 @@ def doubtful_upload_published() -> AbstractContextManager[object]:
 
 
 @contextmanager
-def uploaded_above_the_durable_end() -> Iterator[None]:
-    """What is sealed is uploaded, synced or not: the rolled segment will be, soon."""
-
-    def eager(self: Log) -> tuple[Any, ...]:
-        self._require_files()
-        return tuple(_sealed(one, two) for one, two in pairwise(self.segments) if one.size)
-
-    with patch.object(Log, "sealed", eager):
-        yield
-
-
-@contextmanager
 def start_follows_the_disk() -> Iterator[None]:
     """HEAD's log start is that of the local log, which drops move as well."""
 
@@ -225,39 +209,6 @@ def producer_ids_reused() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def producers_not_restored() -> Iterator[None]:
-    """A restored log begins without a memory of who wrote what."""
-
-    async def forgetful(self: PartitionRestore, head: Head, last: Any) -> Seed:
-        return Seed(epochs=head.leader_epochs)
-
-    with patch.object(PartitionRestore, "_seed", forgetful):
-        yield
-
-
-@contextmanager
-def restored_without_claim() -> Iterator[None]:
-    """HEADs are read, not claimed: a write of the old life may still land."""
-    claim = PartitionRestore._claim
-
-    async def reading(self: PartitionRestore, epoch: Any) -> Head:
-        head = await self._read_head()
-        if head is None:
-            return await claim(self, epoch)
-        await self._copies.save(head)
-        return head
-
-    def any_life(self: Publisher, found: Head) -> None:
-        """The node that follows must take what it finds."""
-
-    with (
-        patch.object(PartitionRestore, "_claim", reading),
-        patch.object(Publisher, "_judge_incarnation", any_life),
-    ):
-        yield
-
-
 TRIES = 30
 """A change anywhere in the broker shifts every schedule: the pinned seed is where to begin."""
 
@@ -273,12 +224,9 @@ COLD_BUGS = (
     bug("claim without the process", claimed_without_process, 4),
     bug("reuse the key of an upload", key_reused, 1),
     bug("publish an upload in doubt", doubtful_upload_published, 3),
-    bug("upload above the durable end", uploaded_above_the_durable_end, 0),
     bug("let HEAD's log start follow the disk", start_follows_the_disk, 0),
     bug("serve beyond what is published", served_before_published, 0),
     bug("drop before the publish", dropped_before_published, 2),
     bug("serve chunks unchecked", chunks_unchecked, 3),
     bug("give out producer ids again after a restore", producer_ids_reused, 7),
-    bug("restore without the producers", producers_not_restored, 0),
-    bug("restore without claiming", restored_without_claim, 0),
 )
