@@ -47,7 +47,7 @@ demo: $(STAMP) ## Start a node, produce and consume with a real client, kill it,
 SEEDS ?= 10000
 FIRST ?= 1
 # Scenarios by name, module:function. A room that brings one adds it here.
-SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log tests.simulation.metastore:metastore tests.simulation.broker:broker
+SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log tests.simulation.metastore:metastore tests.simulation.broker:broker tests.simulation.cold:cold
 simulate: $(STAMP) ## Run the scenarios of the simulated world under SEEDS seeds each from FIRST on (10,000: hours)
 	$(BIN)/python -m tierlog.sim $(SCENARIOS) --seeds $(SEEDS) --first $(FIRST)
 

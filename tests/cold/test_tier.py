@@ -255,6 +255,22 @@ def test_what_has_waited_for_the_longest_lag_is_sealed_and_uploaded() -> None:
     play_node(scenario)
 
 
+def test_a_clock_that_was_set_back_does_not_keep_records_from_the_bucket() -> None:
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        async def live() -> None:
+            node = TierNode(world.env(NODE), bucket)
+            node.tiering = replace(TIERING, upload_lag_max_ms=10_000)
+            await node.open()
+            node.produce(b"a")
+            world.host(NODE).clock.step(-3_600_000)
+            await seconds(12)
+            assert node.prefix.uploaded_end == 1
+
+        await world.start(NODE, live(), what="live")
+
+    play(scenario)
+
+
 # Other leaders
 
 
