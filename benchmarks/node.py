@@ -29,6 +29,8 @@ from benchmarks.storewatch import Watched
 from tierlog import server
 from tierlog.config import NodeSettings, load_node_settings
 from tierlog.env import Env
+from tierlog.objectstore.counted import StoreStats
+from tierlog.objectstore.port import ObjectStore
 from tierlog.server import serve
 
 
@@ -67,13 +69,14 @@ def watch_store(get_delay_s: float) -> None:
     """Every store that this process opens from now on, which is one."""
     opened = server.node_store
 
-    def watched(env: Env, settings: NodeSettings) -> Watched:
-        store = Watched(opened(env, settings), get_delay_s=get_delay_s)
+    def watched(env: Env, settings: NodeSettings) -> tuple[ObjectStore, StoreStats]:
+        inner, stats = opened(env, settings)
+        store = Watched(inner, get_delay_s=get_delay_s)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(
             signal.SIGUSR1, lambda: print(json.dumps(store.taken()), flush=True)
         )
-        return store
+        return store, stats
 
     server.node_store = watched
 
