@@ -35,7 +35,7 @@ BY_FUNCTION = {
 OUTERMOST = ("restore", "drop")
 """Stages that count whatever is called inside of them."""
 
-LOOP = "asyncio.events"
+LOOP = "tierlog.sim.loop"
 """Where every stack of the simulated world begins."""
 
 _handed: list[str | None] = []
