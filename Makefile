@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check demo bench bench-kafka native simulate fuzz powerloss planted minio-up minio-down clean
+.PHONY: help install format lint types unit test check demo bench bench-kafka native simulate fuzz powerloss crashpoints planted minio-up minio-down clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ fuzz: $(STAMP) ## Feed TIMES the inputs of the tests, mutated and random, to the
 STATES ?= 50000
 powerloss: $(STAMP) ## Recover the log from STATES distinct disk states after power cuts
 	$(BIN)/python -m tests.powerloss.search --states $(STATES)
+
+crashpoints: $(STAMP) ## Stop the cold tier at each of its I/O calls in every way; CRASHPOINTS="--count 200" for fewer
+	$(BIN)/python -m tests.crashpoints.search $(CRASHPOINTS)
 
 planted: $(STAMP) ## Search anew for every planted bug; a table says which seed found it
 	$(BIN)/python -m tests.planted.search

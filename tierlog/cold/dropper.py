@@ -15,6 +15,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from tierlog.cold import comparing, sending
+from tierlog.cold.choosing import check_lineage
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head
 from tierlog.cold.tiersettings import TopicTiering
@@ -127,6 +128,7 @@ class PartitionDropper:
 
     async def _require_cold(self, segment: SealedSegment, head: Head) -> None:
         """Ask the store for every object that holds the segment's offsets."""
+        check_lineage(self._log, head, end=segment.next_offset)
         offset = max(segment.base_offset, head.log_start)
         while offset < segment.next_offset:
             entry = await self._prefix.entry_for(offset)

@@ -80,7 +80,7 @@ class ObjectLost(ColdError):
 
     def __init__(self, key: str, *, found: str, reason: str) -> None:
         super().__init__(
-            f"the store lost what was published: {found}. It cannot be put back: {reason}. The local "
-            f"copy is kept, and with it everything behind it"
+            f"the store lost what was published: {found}. It cannot be put back: {reason}. The "
+            f"local copy is kept, and with it everything behind it"
         )
         self.key = key

@@ -13,6 +13,7 @@ the environment of the next one. Every failure leaves with its seed and the comm
 """
 
 import asyncio
+import warnings
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeAlias, TypeVar
@@ -210,6 +211,7 @@ class SimWorld:
             task.cancel()
         if tasks:
             self.loop.run_until_complete(asyncio.wait(tasks))
+        self._forget_dead_generators()
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
 
     def _raise_lost_error(self) -> None:
@@ -217,11 +219,20 @@ class SimWorld:
         if self.loop.lost_errors:
             raise self.loop.lost_errors[0]
 
+    def _forget_dead_generators(self) -> None:
+        """Those in the middle of a step belong to dead processes, and could not be closed."""
+        generators = self.loop._asyncgens  # type: ignore[attr-defined]  # private
+        for generator in [one for one in generators if one.ag_running]:
+            generators.discard(generator)
+
     def _drop_dead_tasks(self) -> None:
         """Free the coroutines of dead processes without a word from them."""
-        for task in self.loop.pending_tasks():
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # private
-            _close(task.get_coro())
+        with warnings.catch_warnings():
+            # Of what they made and did not come to await.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            for task in self.loop.pending_tasks():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # private
+                _close(task.get_coro())
 
 
 def _is_alive(task: SimTask[Any]) -> bool:
