@@ -28,6 +28,7 @@ from tierlog.config import parse_address
 from tierlog.env import local_env, raise_files_max
 from tierlog.http import HttpServer, NodeView, Phase, node_router
 from tierlog.objectstore.counted import Counted
+from tierlog.objectstore.limited import Limited
 from tierlog.objectstore.retrying import Retrying
 from tierlog.objectstore.url import open_store
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from tierlog.cold.report import Report
     from tierlog.config import NodeSettings
     from tierlog.env import Env
+    from tierlog.objectstore.counted import StoreStats
     from tierlog.objectstore.port import ObjectStore
 
 logger = logging.getLogger(__name__)
@@ -84,6 +86,7 @@ class Server:
         self.view: NodeView
         self.http: HttpServer | None = None
         self.store: ObjectStore | None = None
+        self._store_stats: StoreStats | None = None
 
     async def start(self) -> Ready:
         settings = self._settings
@@ -96,7 +99,7 @@ class Server:
             await self._close_store()
             raise
         self.view = view = NodeView(node, version=version("tierlog"))
-        view.store = settings.store
+        view.store, view.store_stats = settings.store, self._store_stats
         try:
             http = await self._start_http()
             await node.start()
@@ -138,7 +141,7 @@ class Server:
         """As settings say; counted, and patient with a store that hesitates."""
         if not self._settings.store:
             return None
-        self.store = node_store(self._env, self._settings)
+        self.store, self._store_stats = node_store(self._env, self._settings)
         return self.store
 
     async def _close_store(self) -> None:
@@ -161,15 +164,18 @@ class Server:
             await self.http.close()
 
 
-def node_store(env: Env, settings: NodeSettings) -> ObjectStore:
-    opened = open_store(env, settings.store, settings)
-    return Retrying(Counted(opened, env.clock), env)
+def node_store(env: Env, settings: NodeSettings) -> tuple[ObjectStore, StoreStats]:
+    """As settings say, and what it is asked for. Each try counts; waiting for the rate does not."""
+    counted = Counted(open_store(env, settings.store, settings), env.clock)
+    rate = settings.remote_log_manager_copy_max_bytes_per_second
+    limited = Limited(counted, env.clock, put_bytes_per_second=rate)
+    return Retrying(limited, env), counted.stats
 
 
 async def restore(settings: NodeSettings, *, cluster_id: str | None) -> Report:
     """Prepare the data directory of `settings` from its store alone."""
     env = local_env()
-    store = node_store(env, settings)
+    store, _ = node_store(env, settings)
     try:
         return await restore_data(
             env, store, settings.data, cluster_id=cluster_id, node_id=settings.node_id

@@ -6,6 +6,7 @@ from tests.broker.support import Served
 from tierlog.records.record import Record, decode_records, encode_batch
 from tierlog.types import Bytes, Offset, ProducerEpoch, ProducerId, TimestampMs
 from tierlog.wire.messages import create_topics as creates
+from tierlog.wire.messages import delete_records as records
 from tierlog.wire.messages import delete_topics as deletes
 from tierlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tierlog.wire.messages.list_offsets import (
@@ -29,15 +30,15 @@ def batch_of(
 ) -> bytes:
     """One batch; its records a millisecond apart."""
     first_ms = served.node.now_ms() if at_ms is None else at_ms
-    records = [
+    made = [
         Record(Offset(number), TimestampMs(first_ms + number), key, value)
         for number, value in enumerate(values)
     ]
     if producer is None:
-        return bytes(encode_batch(records))
+        return bytes(encode_batch(made))
     return bytes(
         encode_batch(
-            records,
+            made,
             producer_id=ProducerId(producer),
             producer_epoch=ProducerEpoch(0),
             base_sequence=sequence,
@@ -109,15 +110,19 @@ async def fetch(served: Served, topic: FetchTopic, *, version: int = 12, **limit
     return response.responses[0].partitions[0]
 
 
-def offsets_in(records: Bytes | None) -> list[int]:
+def records_in(batches: Bytes | None) -> list[Record]:
     """Of whole batches; anything else does not decode."""
-    data = bytes(records or b"")
-    found: list[int] = []
+    data = bytes(batches or b"")
+    found: list[Record] = []
     while data:
         size = 12 + int.from_bytes(data[8:12], "big")
-        found += [record.offset for record in decode_records(data[:size])]
+        found += decode_records(data[:size])
         data = data[size:]
     return found
+
+
+def offsets_in(batches: Bytes | None) -> list[int]:
+    return [record.offset for record in records_in(batches)]
 
 
 async def offset_at(served: Served, name: str, timestamp: int, *, epoch: int = -1) -> Any:
@@ -162,6 +167,14 @@ async def delete(served: Served, name: str) -> None:
     request = deletes.DeleteTopicsRequest(topic_names=[name], timeout_ms=5000)
     response = await served.call(request, 5)
     assert response.responses[0].error_code == 0
+
+
+async def delete_records(served: Served, name: str, offset: int) -> Any:
+    """The answer for partition 0, of records below `offset`."""
+    asked = records.DeleteRecordsPartition(partition_index=0, offset=offset)
+    topic = records.DeleteRecordsTopic(name=name, partitions=[asked])
+    request = records.DeleteRecordsRequest(topics=[topic], timeout_ms=30_000)
+    return (await served.call(request, 2)).topics[0].partitions[0]
 
 
 async def metadata(

@@ -10,7 +10,15 @@ import pytest
 
 from tests.cli.conftest import Cli, serving
 from tests.cli.test_serve import starting
-from tierlog.cli.node import disk_line, show_age, summary, topic_rows
+from tierlog.cli.node import (
+    FAILING_MAX,
+    disk_line,
+    failing_rows,
+    show_age,
+    summary,
+    tier_line,
+    topic_rows,
+)
 
 DISK: dict[str, Any] = {
     "path": "/data/log",
@@ -170,3 +178,54 @@ def test_a_real_node_is_shown(tierlog: Cli, tmp_path: Path) -> None:
     assert f"addresses    http {place}, kafka {kafka}" in shown.lines
     assert shown.lines[-1].split()[:4] == ["orders", "3", "3", "0"]
     assert topic_rows(state)[0]["size"] == "0 B"
+
+
+TIER: dict[str, Any] = {
+    "is_ready": True,
+    "trouble": None,
+    "uploads": {"uploaded_bytes": 52_000_000, "dropped_bytes": 40_000_000},
+    "reads": {"read_bytes": 3_000},
+    "requests": {
+        "put": {"requests": 1200, "errors": 1},
+        "get": {"requests": 34, "errors": 0},
+    },
+}
+COLD = {
+    **PARTITION,
+    "index": 1,
+    "cold_bytes": 26_000_000,
+    "upload_lag_ms": 61_000,
+    "backlog_bytes": 5000,
+    "upload_error": None,
+}
+
+
+def with_tier(*partitions: dict[str, Any], **others: Any) -> dict[str, Any]:
+    topic = {**STATE["topics"][0], "partitions": list(partitions)}
+    untiered = {**STATE["topics"][0], "name": "local"}
+    return {**STATE, "tier": {**TIER, **others}, "topics": [topic, untiered]}
+
+
+def test_people_see_what_is_in_the_store_and_what_waits_for_it(tierlog: Cli) -> None:
+    with serving(answer(with_tier(COLD, {**COLD, "upload_lag_ms": 0}))) as place:
+        lines = tierlog("node", "--http", place).lines
+    assert (
+        "cold tier    52.0 MB uploaded, 40.0 MB dropped locally, 3.0 kB read; 1,234 requests, "
+        "1 failed"
+    ) in lines
+    assert lines[-3:] == [
+        "topic   partitions  segments  offsets    size     cold   lag  produced  fetched",
+        "local            2         4       40  3.0 kB                   3.0 kB      0 B",
+        "orders           2         4       40  3.0 kB  52.0 MB  1:01    3.0 kB      0 B",
+    ]
+    assert max(map(len, lines[-3:])) <= 80
+
+
+def test_people_see_why_nothing_is_uploaded() -> None:
+    trouble = "uploads wait: the store is away"
+    assert tier_line({**TIER, "trouble": trouble}).startswith(f"{trouble}; 52.0 MB uploaded")
+    failing = with_tier(COLD, {**COLD, "upload_error": "it diverged"})
+    assert failing_rows(failing) == [
+        {"not uploaded": "orders-1", "waiting": "5.0 kB", "because": "it diverged"}
+    ]
+    assert len(failing_rows(with_tier(*([{**COLD, "upload_error": "x"}] * 99)))) == FAILING_MAX

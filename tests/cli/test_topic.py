@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.compat import recorder
+from tests.compat import data_answers, recorder
 from tests.compat.recorder import Handler, Recorder
 from tests.compat.world import World
+from tierlog.client import EARLIEST, EARLIEST_LOCAL, LAST_TIERED
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.header import decode_request
@@ -61,6 +62,48 @@ def test_a_topic_is_described_with_its_offsets_and_settings(cli: Cli) -> None:
     assert cli("topic", "describe", "a").lines[-1] == (
         "every setting has its default; --all shows them"
     )
+
+
+def test_a_description_shows_where_the_offsets_lie(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("topic", "create", "a", "-p", "2")
+    cli("produce", "a", "-p", "1", stdin=b"x\ny\nz\n")
+    place = data_answers._place
+
+    def tiered(partition: Any, timestamp: int) -> tuple[int, int]:
+        in_store = {LAST_TIERED: 1, EARLIEST_LOCAL: 1}
+        if partition.end and timestamp in in_store:
+            return -1, in_store[timestamp]
+        return place(partition, timestamp)
+
+    monkeypatch.setattr(data_answers, "_place", tiered)
+    assert cli("topic", "describe", "a").lines[4:8] == [
+        "",
+        "partition  in the store  on the disk",
+        "        0                [0, 0)",
+        "        1  [0, 2)        [1, 3)",
+    ]
+    rows = json.loads(cli("topic", "describe", "a", "--json").out)["partitions"]
+    places = [[row[key] for key in ("cold_start", "cold_end", "local_start")] for row in rows]
+    assert places == [[None, None, 0], [0, 2, 1]]
+
+
+def test_a_broker_that_knows_no_tiers_is_described_without_them(cli: Cli, broker: Recorder) -> None:
+    cli("topic", "create", "a")
+    row = broker._registry._rows[ApiKey.LIST_OFFSETS]
+    handler = recorder.HANDLERS[ApiKey.LIST_OFFSETS]
+
+    def answer(world: World, request: Any, version: int) -> Response | None:
+        response = handler(world, request, version)
+        if request.topics[0].partitions[0].timestamp < EARLIEST:
+            response.topics[0].partitions[0].error_code = ErrorCode.UNSUPPORTED_VERSION  # type: ignore[union-attr]
+        return response
+
+    broker._registry._rows[ApiKey.LIST_OFFSETS] = replace(row, handler=answer)
+    (row,) = json.loads(cli("topic", "describe", "a", "--json").out)["partitions"]
+    assert (row["end"], row["cold_end"], row["local_start"]) == (0, None, None)
+    assert len(cli("topic", "describe", "a").lines) == 5
 
 
 def test_a_description_in_json_has_the_same(cli: Cli) -> None:

@@ -76,6 +76,20 @@ def test_a_restart_tells_head_what_was_deleted_before_it() -> None:
     play(scenario)
 
 
+def test_what_is_deleted_where_nothing_is_local_any_more_is_told_to_head() -> None:
+    async def scenario(node: TierNode) -> None:
+        node.tiering = eager()
+        await node.open()
+        await node.produce_sealed(b"0", b"1")
+        await seconds(20)
+        assert len(node.log.segments) == 1
+        node.log.trim(Offset(1))
+        await seconds(3)
+        assert head_in(bucket_of(node)).log_start == 1
+
+    play_node(scenario)
+
+
 async def drop_all(world: SimWorld, bucket: SimBucket, epoch: int, *values: bytes) -> None:
     """One life that keeps nothing of what is cold."""
 

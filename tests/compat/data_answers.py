@@ -16,7 +16,7 @@ from tierlog.wire.messages.init_producer_id import InitProducerIdRequest, InitPr
 
 TOPIC_ID_VERSION = 13
 LEADER_EPOCH_FROM = 4
-LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LAST_TIERED = -1, -2, -3, -4, -5
 
 
 def metadata(world: World, request: meta.MetadataRequest, version: int) -> meta.MetadataResponse:
@@ -209,8 +209,10 @@ def _listed(
 def _place(partition: Partition, timestamp: int) -> tuple[int, int]:
     if timestamp == LATEST:
         return -1, partition.end
-    if timestamp == EARLIEST:
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, 0
+    if timestamp == LAST_TIERED:
+        return -1, -1
     if timestamp == MAX_TIMESTAMP:
         return -1, max(partition.end - 1, 0)
     return partition.offset_at(timestamp)

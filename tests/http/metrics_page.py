@@ -8,7 +8,8 @@ from pathlib import Path
 from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import Metric
 
-from tierlog.http.families import SECTIONS, Family
+from tierlog.http.families import SECTIONS
+from tierlog.http.family import Family
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 

@@ -102,6 +102,12 @@ async def test_state_tells_the_node_down_to_the_partition(tmp_path: Path) -> Non
             "log_end": 2,
             "durable_end": 2,
             "segments": 1,
+            "cold_bytes": 0,
+            "cold_segments": 0,
+            "backlog_bytes": 0,
+            "backlog_segments": 0,
+            "upload_lag_ms": used["upload_lag_ms"],
+            "upload_error": None,
         }
 
 

@@ -188,14 +188,11 @@ class Tiering:
         """
         cold, key = partition.cold, (partition.topic.id.hex(), partition.index)
         assert cold is not None, "a tiered partition"
-        while True:
-            start = min(partition.log.trimmed_to, cold.uploaded_end)
-            if start <= cold.log_start and not cold.is_unknown:
-                return
+        while cold.log_start < (start := min(partition.log.trimmed_to, cold.uploaded_end)):
             self.check_may_delete(cold)
             if key not in self.tier.partitions:
                 raise UnknownTopic(partition.topic.name)
-            if self.tier.is_ready and not cold.is_unknown:
+            if self.tier.is_ready:
                 await self.tier.move_log_start(*key, start)
             else:
                 await asyncio.sleep(READY_POLL_S)
@@ -222,6 +219,7 @@ def tiering_of(config: TopicConfig) -> TopicTiering:
         upload_lag_max_ms=config.tierlog_upload_lag_max_ms,
         local_retention_ms=config.local_retention_ms,
         local_retention_bytes=config.local_retention_bytes,
+        copies=not config.remote_log_copy_disable,
     )
 
 

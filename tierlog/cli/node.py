@@ -17,6 +17,8 @@ from tierlog.config import Address, InvalidConfig, parse_address
 
 ANSWER_S = 10.0
 DAY_S = 86_400
+FAILING_MAX = 10
+"""Partitions that are named with their error: one cause often holds for all."""
 ADVICE = "give --http the address that the node's ready line has after http="
 
 
@@ -27,10 +29,10 @@ def show(place: str, *, as_json: bool) -> None:
         return
     for line in summary(state):
         typer.echo(line)
-    for rows in (request_rows(state), topic_rows(state)):
+    for rows in (request_rows(state), topic_rows(state), failing_rows(state)):
         if rows:
             typer.echo("")
-            print_table(rows, right=("size", "produced", "fetched"))
+            print_table(rows, right=("size", "cold", "lag", "produced", "fetched"))
 
 
 def _address(place: str) -> Address:
@@ -91,6 +93,7 @@ def summary(state: dict[str, Any]) -> list[str]:
         ("addresses", places),
         ("data", disk["path"]),
         ("store", state["store"]),
+        ("cold tier", tier_line(state.get("tier"))),
         ("disk", disk_line(disk)),
         ("connections", connection_line(connections)),
     ]
@@ -108,6 +111,20 @@ def disk_line(disk: dict[str, Any]) -> str:
     if disk["is_refusing"]:
         return f"{line}: REFUSED NOW"
     return f"{line}: slowed by {disk['throttle_ms']} ms now" if disk["throttle_ms"] else line
+
+
+def tier_line(tier: dict[str, Any] | None) -> str:
+    """What went to the store and came from it since the start; first, whether it answers."""
+    if tier is None:
+        return ""
+    uploads, reads, requests = tier["uploads"], tier["reads"], tier["requests"].values()
+    count, errors = (sum(one[name] for one in requests) for name in ("requests", "errors"))
+    numbers = (
+        f"{show_bytes(uploads['uploaded_bytes'])} uploaded, "
+        f"{show_bytes(uploads['dropped_bytes'])} dropped locally, "
+        f"{show_bytes(reads['read_bytes'])} read; {count:,} requests, {errors:,} failed"
+    )
+    return numbers if tier["trouble"] is None else f"{tier['trouble']}; {numbers}"
 
 
 def connection_line(connections: dict[str, Any]) -> str:
@@ -135,6 +152,7 @@ def request_rows(state: dict[str, Any]) -> list[dict[str, object]]:
 
 def topic_rows(state: dict[str, Any]) -> list[dict[str, object]]:
     """Traffic is since the start of the node; the rest is what is there."""
+    is_tiered = state.get("tier") is not None
     return [
         {
             "topic": each["name"],
@@ -142,11 +160,37 @@ def topic_rows(state: dict[str, Any]) -> list[dict[str, object]]:
             "segments": sum(one["segments"] for one in each["partitions"]),
             "offsets": sum(one["log_end"] - one["log_start"] for one in each["partitions"]),
             "size": show_bytes(sum(one["bytes"] for one in each["partitions"])),
+            **(cold_columns(each["partitions"]) if is_tiered else {}),
             "produced": show_bytes(each["produced_bytes"]),
             "fetched": show_bytes(each["fetched_bytes"]),
         }
         for each in sorted(state["topics"], key=lambda topic: str(topic["name"]))
     ]
+
+
+def cold_columns(partitions: list[dict[str, Any]]) -> dict[str, object]:
+    """Bytes in the store, and how long the oldest record has waited to get there."""
+    tiered = [one for one in partitions if "cold_bytes" in one]
+    if not tiered:
+        return {"cold": "", "lag": ""}
+    return {
+        "cold": show_bytes(sum(one["cold_bytes"] for one in tiered)),
+        "lag": show_age(max(one["upload_lag_ms"] for one in tiered) / 1000),
+    }
+
+
+def failing_rows(state: dict[str, Any]) -> list[dict[str, object]]:
+    """Partitions that are not uploaded, and why."""
+    return [
+        {
+            "not uploaded": f"{each['name']}-{one['index']}",
+            "waiting": show_bytes(one["backlog_bytes"]),
+            "because": one["upload_error"],
+        }
+        for each in sorted(state["topics"], key=lambda topic: str(topic["name"]))
+        for one in each["partitions"]
+        if one.get("upload_error")
+    ][:FAILING_MAX]
 
 
 def show_age(seconds: float) -> str:

@@ -10,7 +10,14 @@ import typer
 from tierlog.cli.failure import Refused, say, usage
 from tierlog.cli.session import known_topic, with_client
 from tierlog.cli.tables import print_table
-from tierlog.client import EARLIEST, LATEST, BrokerError, Client
+from tierlog.client import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LAST_TIERED,
+    LATEST,
+    BrokerError,
+    Client,
+)
 from tierlog.config import ConfigSource
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.metadata import MetadataResponseTopic
@@ -23,6 +30,10 @@ SOURCES: Mapping[int, str] = {
     ConfigSource.DEFAULT: "default",
 }
 """Where a setting comes from, in a word."""
+
+
+PLACES = ("cold_start", "cold_end", "local_start")
+"""Of a partition's row: for programs as they are, for people in a table of their own."""
 
 
 def pairs(given: Sequence[str], *, option: str) -> dict[str, str]:
@@ -111,8 +122,12 @@ def describe(bootstrap: str, name: str, *, every: bool, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(described))
         return
-    typer.echo(f"{name}: {_count(len(described['partitions']), 'partition')}")
-    print_table(described["partitions"])
+    rows = described["partitions"]
+    typer.echo(f"{name}: {_count(len(rows), 'partition')}")
+    print_table([{key: row[key] for key in row if key not in PLACES} for row in rows])
+    if any(row["cold_end"] is not None for row in rows):
+        typer.echo("")
+        print_table([_place_row(row) for row in rows])
     typer.echo("")
     if described["settings"]:
         print_table(described["settings"])
@@ -120,11 +135,22 @@ def describe(bootstrap: str, name: str, *, every: bool, as_json: bool) -> None:
         typer.echo("every setting has its default; --all shows them")
 
 
+def _place_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Where a partition's offsets lie; both tiers may have the same ones."""
+    cold = row["cold_end"] is not None
+    return {
+        "partition": row["partition"],
+        "in the store": f"[{row['cold_start']}, {row['cold_end']})" if cold else "",
+        "on the disk": f"[{row['local_start']}, {row['end']})",
+    }
+
+
 async def _partition_rows(client: Client, topic: MetadataResponseTopic) -> list[dict[str, Any]]:
     assert topic.name is not None
     indexes = sorted(each.partition_index for each in topic.partitions)
     starts = await client.list_offsets(topic.name, dict.fromkeys(indexes, EARLIEST))
     ends = await client.list_offsets(topic.name, dict.fromkeys(indexes, LATEST))
+    locals_, tiered = await _tiers(client, topic.name, indexes)
     infos = {each.partition_index: each for each in topic.partitions}
     return [
         {
@@ -135,9 +161,30 @@ async def _partition_rows(client: Client, topic: MetadataResponseTopic) -> list[
             "start": starts[index].offset,
             "end": ends[index].offset,
             "offsets": ends[index].offset - starts[index].offset,
+            "cold_start": starts[index].offset if index in tiered else None,
+            "cold_end": tiered.get(index),
+            "local_start": locals_.get(index),
         }
         for index in indexes
     ]
+
+
+async def _tiers(
+    client: Client, name: str, indexes: Sequence[int]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """By partition: where the local disk begins and, of those with a cold part, where that ends.
+    Nothing of a broker that has never heard of tiers."""
+    try:
+        tiered = await client.list_offsets(name, dict.fromkeys(indexes, LAST_TIERED))
+        locals_ = await client.list_offsets(name, dict.fromkeys(indexes, EARLIEST_LOCAL))
+    except BrokerError as error:
+        if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        return {}, {}
+    return (
+        {index: one.offset for index, one in locals_.items()},
+        {index: one.offset + 1 for index, one in tiered.items() if one.offset >= 0},
+    )
 
 
 async def _setting_rows(client: Client, name: str, *, every: bool) -> list[dict[str, Any]]:

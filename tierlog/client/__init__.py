@@ -13,7 +13,7 @@ not belong here.
 from tierlog.client.client import Client
 from tierlog.client.connection import Connection
 from tierlog.client.consumer import Consumer
-from tierlog.client.data import EARLIEST, LATEST, MAX_TIMESTAMP
+from tierlog.client.data import EARLIEST, EARLIEST_LOCAL, LAST_TIERED, LATEST, MAX_TIMESTAMP
 from tierlog.client.errors import (
     BadAnswer,
     BrokerError,
@@ -32,6 +32,8 @@ from tierlog.client.values import Consumed, Fetched, NewRecord, Placed
 
 __all__ = [
     "EARLIEST",
+    "EARLIEST_LOCAL",
+    "LAST_TIERED",
     "LATEST",
     "MAX_TIMESTAMP",
     "BadAnswer",

@@ -25,7 +25,7 @@ from tierlog.wire.messages.fetch import FetchResponse
 from tierlog.wire.messages.list_offsets import ListOffsetsResponse
 from tierlog.wire.messages.produce import ProduceRequest, ProduceResponse
 
-LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LAST_TIERED = -1, -2, -3, -4, -5
 """Special timestamps of ListOffsets."""
 
 NAMES_UNTIL = 12
@@ -149,7 +149,8 @@ class Data:
         read_committed: bool = False,
         deadline_s: float | None = None,
     ) -> dict[int, ListedOffset]:
-        """By partition: the offset at a time, or at EARLIEST, LATEST, MAX_TIMESTAMP."""
+        """By partition: the offset at a time, or at EARLIEST, LATEST, MAX_TIMESTAMP,
+        EARLIEST_LOCAL, LAST_TIERED (-1 if nothing is tiered)."""
 
         async def once() -> dict[int, ListedOffset]:
             info = await self._router.topic(topic)

@@ -12,6 +12,7 @@ offsets. And behind a fence nothing is dropped that was not known before it.
 
 import logging
 from bisect import bisect_left
+from math import inf
 from typing import NamedTuple
 
 from tierlog.cold import comparing, sending
@@ -92,11 +93,23 @@ class PartitionDropper:
         end, fenced = self._prefix.uploaded_end, self._uploader.publisher.end_at_fence
         return end if fenced is None else min(end, fenced)
 
+    def due_from_ms(self) -> float:
+        """When time alone lets the next segment go; what changes otherwise is not foreseen."""
+        window_ms, start = self.tiering.local_retention_ms, self._log.log_start
+        first = next((one for one in self._log.sealed() if one.next_offset > start), None)
+        if window_ms < 0 or first is None:
+            return inf
+        published_ms = self._published_ms(first)
+        return inf if published_ms is None else published_ms + window_ms
+
     def _age_ms(self, segment: SealedSegment, now_ms: int) -> int:
         """Since its publish. -1: unknown, or the clock went back."""
+        published_ms = self._published_ms(segment)
+        return -1 if published_ms is None else max(now_ms - published_ms, -1)
+
+    def _published_ms(self, segment: SealedSegment) -> int | None:
         place = bisect_left(self._published, segment.next_offset, key=lambda one: one.next_offset)
-        known = place < len(self._published)
-        return max(now_ms - self._published[place].ms, -1) if known else -1
+        return self._published[place].ms if place < len(self._published) else None
 
     async def drop(self) -> None:
         """Let go what is due. Raises where the bucket does not answer for it: nothing goes then."""

@@ -47,6 +47,9 @@ FAILURES_BEFORE_PROBE = 3
 START_SECONDS = 5.0
 """How long a start waits to hear whether the store lies: serving must not depend on an answer."""
 
+PARTITIONS_A_TURN = 200
+"""Looked at before everybody else has a turn: some 5 ms where all have much to do."""
+
 Probe: TypeAlias = Callable[[], Awaitable[None]]
 """Raises `StoreLies`; what the store raises passes through."""
 
@@ -232,23 +235,36 @@ class ColdTier:
     # The loop
 
     async def _run(self, prepared: asyncio.Task[None]) -> None:
+        """Once refused, it goes on looking: how much waits is worth knowing then."""
         await prepared
-        while self.refusal is None:
-            if not self.is_ready and not self._pace.is_paused:
-                await self._prepare()
-            if self.is_ready and self._unsaved and not self._pace.is_paused:
-                await self._guarded(self._save_topics())
-            self._look()
+        while True:
+            if self.refusal is None and not self._pace.is_paused:
+                await self._catch_up()
+            await self._look()
             await asyncio.sleep(self._settings.check_interval_ms / 1000)
 
-    def _look(self) -> None:
+    async def _catch_up(self) -> None:
+        if not self.is_ready:
+            await self._prepare()
+        if self.is_ready and self._unsaved:
+            await self._guarded(self._save_topics())
+
+    async def _look(self) -> None:
         """Seal what has waited for too long; let those work who have something to do."""
         now_ms = self._env.clock.now_ms()
         is_open = self.is_ready and not self._pace.is_paused and self.refusal is None
-        for key, partition in self.partitions.items():
-            if partition.look(now_ms) and is_open and partition.task is None:
-                name = f"upload {key[0]}-{key[1]}"
-                partition.task = self._env.tasks.spawn(self._work(partition), name=name)
+        all_of_them = list(self.partitions.items())
+        for first in range(0, len(all_of_them), PARTITIONS_A_TURN):
+            for key, partition in all_of_them[first : first + PARTITIONS_A_TURN]:
+                if partition.look(now_ms) and is_open:
+                    self._begin(key, partition)
+            await asyncio.sleep(0)
+
+    def _begin(self, key: tuple[str, int], partition: TieredPartition) -> None:
+        """Unless it is at work, or was detached while somebody else had a turn."""
+        if partition.task is None and self.partitions.get(key) is partition:
+            name = f"upload {key[0]}-{key[1]}"
+            partition.task = self._env.tasks.spawn(self._work(partition), name=name)
 
     async def _work(self, partition: TieredPartition) -> None:
         try:

@@ -1,4 +1,9 @@
-"""One tiered partition: what uploads it, what drops it, and when it is tried again."""
+"""One tiered partition: what uploads it, what drops it, and when it is tried again.
+
+A node has ten thousand of them, most of which have nothing to do: a look at one of those compares a
+few numbers. It is quiet while the same segments are there, all of them cold as far as they will be,
+and until time alone makes something due.
+"""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -46,17 +51,18 @@ class TieredPartition:
         self.uploader = PartitionUploader(
             env, store, log, publisher, prefix, node_id=node_id, settings=settings, stats=stats
         )
+        self.status: PartitionStatus = self.uploader.status
         self.dropper = PartitionDropper(env, store, self.uploader, tiering=tiering, stats=stats)
         self.task: asyncio.Task[None] | None = None
         """What is under way."""
         self.is_fenced = False
+        self.uploader.is_stopped = not tiering.copies
+        self._quiet: tuple[int, ...] | None = None
+        """What was there when a look last found nothing to do."""
+        self._quiet_until_ms: float = 0
         self._pace = Pace(
             env.clock, env.rng, ms_min=settings.backoff_ms_min, ms_max=settings.backoff_ms_max
         )
-
-    @property
-    def status(self) -> PartitionStatus:
-        return self.uploader.status
 
     @property
     def place(self) -> Place:
@@ -69,23 +75,67 @@ class TieredPartition:
             publisher.place, topic=topic.name, partition_count=topic.partitions
         )
         self.dropper.tiering = tiering
+        self.uploader.is_stopped = not tiering.copies
+        self._quiet = None
 
     def look(self, now_ms: int) -> bool:
         """Seal what has waited for too long. Whether there is something to upload or to drop."""
+        if self._is_quiet(now_ms):
+            return False
         try:
             self._roll_if_due(now_ms)
             self.uploader.look(now_ms)
             is_wanted = self._has_uploads() or bool(self.dropper.due(now_ms))
+            if not is_wanted:
+                self._note_quiet()
         except LogError as fault:  # Closed, broken or full: its owner knows.
             self.status.last_error = str(fault)
             return False
         return is_wanted and not self._pace.is_paused
 
+    def _is_quiet(self, now_ms: int) -> bool:
+        """Whether a look would find nothing to do; brings the status up to date if so."""
+        if self.uploader.is_start_untold and not self.is_fenced:
+            return False
+        log, status = self.log, self.status
+        count, since_ms = len(log.segments), log.active_since_ms
+        if count > 1 and (now_ms >= self._quiet_until_ms or self._quiet != self._mark(count)):
+            return False
+        if since_ms >= 0 and not self.uploader.is_stopped:
+            if self._is_roll_due(since_ms, now_ms):
+                return False
+            status.lag_ms = max(now_ms - since_ms, 0)
+        elif status.lag_ms:
+            status.lag_ms = 0
+        if status.backlog_segments:
+            status.backlog_bytes = status.backlog_segments = 0
+        return True
+
+    def _note_quiet(self) -> None:
+        """A sealed segment may still wait for its sync: only what is cold, or never will be, is out
+        of the way."""
+        is_settled = self.log.segments.active.base_offset <= self.prefix.uploaded_end
+        if is_settled or self.uploader.is_stopped:
+            self._quiet = self._mark(len(self.log.segments))
+            self._quiet_until_ms = self.dropper.due_from_ms()
+
+    def _mark(self, count: int) -> tuple[int, ...]:
+        """Changes whenever a segment is sealed, published or dropped."""
+        log = self.log
+        size = log.size_bytes if self.dropper.tiering.local_retention_bytes >= 0 else 0
+        base = log.segments.active.base_offset
+        return count, base, self.prefix.uploaded_end, log.log_start, size
+
     def _roll_if_due(self, now_ms: int) -> None:
-        since_ms = self.log.active_since_ms
-        if 0 <= since_ms <= now_ms - self.dropper.tiering.upload_lag_max_ms:
+        if self._is_roll_due(self.log.active_since_ms, now_ms):
             with suppress(DiskFull, TooManyFiles):  # Uploads and drops are what helps then.
                 self.log.roll()
+
+    def _is_roll_due(self, since_ms: int, now_ms: int) -> bool:
+        """Whether the active segment must be sealed, to be uploaded in time."""
+        if since_ms < 0 or self.uploader.is_stopped:
+            return False
+        return since_ms <= now_ms - self.dropper.tiering.upload_lag_max_ms
 
     def _has_uploads(self) -> bool:
         """A fenced partition is another leader's to upload; dropping goes on (U6)."""

@@ -45,6 +45,9 @@ class TopicTiering:
     """Since the publish: the window in which a lying store is repaired from the local copy."""
     local_retention_bytes: int = NO_LIMIT
     """Beyond this, uploaded segments go at once: the topic chose to do without the window."""
+    copies: bool = True
+    """False by `remote.log.copy.disable`: nothing more is uploaded; what is cold stays readable,
+    and goes from the disk as before."""
 
     def __post_init__(self) -> None:
         require("tierlog.upload.lag.max.ms", self.upload_lag_max_ms, at_least=1)

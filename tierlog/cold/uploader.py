@@ -91,6 +91,8 @@ class PartitionUploader:
         self.publisher = publisher
         self.prefix = prefix
         self.status = PartitionStatus()
+        self.is_stopped = False
+        """By the topic's settings: what was sent is still published, nothing more is sent."""
         self._env = env
         self._store = store
         self._node_id = node_id
@@ -106,13 +108,24 @@ class PartitionUploader:
     def has_work(self) -> bool:
         """Whether something is sealed that is not cold, or deleted and HEAD does not say so, as far
         as this node knows."""
+        if self.is_start_untold:
+            return True
+        if self.is_stopped:
+            return bool(self._sent)
         end = self.prefix.uploaded_end
-        is_untold = min(self.log.trimmed_to, end) > self.prefix.log_start
-        return is_untold or any(one.next_offset > end for one in self.log.sealed())
+        return any(one.next_offset > end for one in self.log.sealed())
+
+    @property
+    def is_start_untold(self) -> bool:
+        """Whether records were deleted here that HEAD still lists."""
+        return min(self.log.trimmed_to, self.prefix.uploaded_end) > self.prefix.log_start
 
     def look(self, now_ms: int) -> None:
-        """Bring the status up to date."""
+        """Bring the status up to date. Where nothing is uploaded, nothing waits for it."""
         status, end = self.status, self.prefix.uploaded_end
+        if self.is_stopped:
+            status.backlog_bytes = status.backlog_segments = status.lag_ms = 0
+            return
         status.backlog_bytes, status.backlog_segments = backlog(self.log, end)
         waiting = (one for one in self.log.segments if one.next_offset > max(end, one.base_offset))
         since_ms = next((one.first_append_ms for one in waiting if one.first_append_ms >= 0), -1)
@@ -155,6 +168,8 @@ class PartitionUploader:
         return head
 
     def _following(self, head: Head) -> Upcoming | None:
+        if self.is_stopped:
+            return None
         end = self._sent[-1].entry.next_offset if self._sent else head.next_offset
         return upcoming(self.log, end, deleted_to=max(self.log.trimmed_to, head.log_start))
 

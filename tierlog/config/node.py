@@ -12,6 +12,7 @@ from typing import Any
 from tierlog.config.address import Address, parse_address
 from tierlog.config.definition import (
     INT_MAX,
+    LONG_MAX,
     decimal,
     definitions_of,
     flag,
@@ -82,6 +83,14 @@ class NodeSettings:
         "Disk space for chunks of cold segments; -1: a tenth of what is free at the start, at most "
         "10 GiB.",
         at_least=-1,
+    )
+    # Without limit, as in Kafka: an upload reads sealed segments only, two at a time.
+    remote_log_manager_copy_max_bytes_per_second: int = long(
+        "remote.log.manager.copy.max.bytes.per.second",
+        LONG_MAX,
+        "How fast segments are uploaded, all topics together, over any long while. Objects go out "
+        "whole: the next one waits.",
+        at_least=1,
     )
 
     # Topics.

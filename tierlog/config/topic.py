@@ -204,12 +204,11 @@ class TopicConfig:
             broker="log.preallocate",
         )
     )
-    remote_log_copy_disable: bool = unobeyed(
-        flag(
-            "remote.log.copy.disable",
-            False,
-            "Stop uploading new segments; what is in the object store stays readable.",
-        )
+    remote_log_copy_disable: bool = flag(
+        "remote.log.copy.disable",
+        False,
+        "Stop uploading new segments, which then stay on the local disk; what is in the object "
+        "store stays readable. Uploads go on from there when it is false again.",
     )
     remote_log_delete_on_disable: bool = unobeyed(
         flag(
@@ -223,15 +222,14 @@ class TopicConfig:
         "remote.storage.enable",
         True,
         "Keep the topic in the object store, with the local disk as its active edge. False for "
-        "compacted topics. Nothing is uploaded yet, so that a topic with true stays whole on the "
-        "local disk.",
+        "compacted topics. Cannot be turned off while a topic lives.",
         broker="remote.log.storage.system.enable",
     )
     retention_bytes: int = long(
         "retention.bytes",
         -1,
         "How many bytes of a partition are kept, over both tiers; -1 without limit. Not acted "
-        "upon yet where remote.storage.enable is true.",
+        "upon yet where remote.storage.enable is true: the object store keeps everything.",
         at_least=-1,
         broker="log.retention.bytes",
     )
@@ -239,7 +237,7 @@ class TopicConfig:
         "retention.ms",
         7 * DAY_MS,
         "How long a record is kept by its timestamp, over both tiers; -1 for ever. Not acted upon "
-        "yet where remote.storage.enable is true.",
+        "yet where remote.storage.enable is true: the object store keeps everything.",
         at_least=-1,
         broker="log.retention.ms",
     )

@@ -6,9 +6,10 @@ partition: a node has many, and `/state` has them all. `docs/metrics.md` is made
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final
 
+from tierlog.http.coldfamilies import COLD_READS, COLD_TIER, COLD_TOPICS, STORE
+from tierlog.http.family import Family
 from tierlog.http.health import Phase
 from tierlog.http.readings import (
     by_api,
@@ -21,21 +22,6 @@ from tierlog.http.readings import (
     segment_count,
     topic_total,
 )
-
-if TYPE_CHECKING:
-    from tierlog.http.readings import Read
-
-Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    name: str
-    kind: Kind
-    help: str
-    read: Read
-    labels: tuple[str, ...] = ()
-
 
 NODE: Final = (
     Family(
@@ -373,5 +359,9 @@ SECTIONS: Final = {
     "Records": RECORDS,
     "Topics": TOPICS,
     "Disk": DISK,
+    "Object store": STORE,
+    "Cold tier": COLD_TIER,
+    "Cold topics": COLD_TOPICS,
+    "Cold reads": COLD_READS,
 }
 FAMILIES: Final = tuple(family for section in SECTIONS.values() for family in section)

@@ -1,7 +1,8 @@
 """Is it alive, and may it be sent traffic?
 
 `/healthz` fails when only a restart can help: the log directory is broken. That the loop runs is
-shown by the answer itself. `/readyz` also fails before the node serves and while it drains.
+shown by the answer itself. `/readyz` also fails before the node serves and while it drains. An
+object store that is away fails neither: the node serves without it. `/healthz` says so beside "ok".
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Health:
 
     async def healthz(self, _: Request) -> Response:
         self._check_whole()
-        return Response(body=b"ok\n")
+        trouble = self._view.store_trouble
+        return Response(body=b"ok\n" if trouble is None else f"ok; {trouble}\n".encode())
 
     async def readyz(self, _: Request) -> Response:
         self._check_whole()

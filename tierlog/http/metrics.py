@@ -16,7 +16,7 @@ from tierlog.broker.stats import Histogram
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tierlog.http.families import Family
+    from tierlog.http.family import Family
     from tierlog.http.readings import Reading
 
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from tierlog.http.coldreadings import segments_of
 from tierlog.http.message import Request, Response
 from tierlog.http.readings import api_name
 
 if TYPE_CHECKING:
     from tierlog.broker.partition import Partition
+    from tierlog.broker.tiering import Tiering
     from tierlog.broker.topics import Topic
+    from tierlog.cold.tieredpartition import TieredPartition
     from tierlog.http.view import NodeView
+    from tierlog.objectstore.counted import StoreStats
 
 PARTITIONS_A_TURN: Final = 500
 """About three milliseconds."""
@@ -36,7 +41,7 @@ class State:
         texts = []
         written = 0
         for topic in self._view.node.topics:
-            texts.append(json.dumps(described_topic(topic)))
+            texts.append(json.dumps(described_topic(topic, self._view.tiering)))
             written += len(topic.partitions) + 1
             if written >= PARTITIONS_A_TURN:
                 written = 0
@@ -56,6 +61,7 @@ def described(view: NodeView) -> dict[str, object]:
         "uptime_s": round(view.uptime_s, 3),
         "addresses": view.addresses,
         "store": view.store,
+        "tier": tier(view),
         "disk": disk(view),
         "connections": connections(view),
         "requests": requests(view),
@@ -108,19 +114,62 @@ def requests(view: NodeView) -> dict[str, dict[str, float]]:
     }
 
 
-def described_topic(topic: Topic) -> dict[str, object]:
-    stats = topic.stats
+def tier(view: NodeView) -> dict[str, object] | None:
+    """The cold tier: whether the store answers, what was asked of it and what for."""
+    if view.tiering is None:
+        return None
+    tier, proxy = view.tiering.tier, view.tiering.proxy
     return {
-        "name": topic.name,
-        "id": topic.id.hex(),
-        "produced_bytes": stats.bytes_in,
-        "produced_records": stats.records_in,
-        "fetched_bytes": stats.bytes_out,
-        "partitions": [described_partition(partition) for partition in topic.partitions],
+        "is_ready": tier.is_ready,
+        "is_refused": tier.refusal is not None,
+        "trouble": view.store_trouble,
+        "uploads": asdict(tier.stats),
+        "reads": asdict(proxy.stats),
+        "cache_bytes": proxy.cache.ledger.used,
+        "cache_bytes_max": proxy.cache.ledger.budget,
+        "requests": {} if view.store_stats is None else asked_of(view.store_stats),
     }
 
 
-def described_partition(partition: Partition) -> dict[str, int]:
+def asked_of(stats: StoreStats) -> dict[str, dict[str, float]]:
+    """By kind; those that were asked at least once."""
+    return {kind: asdict(one) for kind, one in stats.kinds.items() if one.requests}
+
+
+def described_topic(topic: Topic, tiering: Tiering | None = None) -> dict[str, object]:
+    stats = topic.stats
+    known = {} if tiering is None else tiering.tier.partitions
+    topic_id = topic.id.hex()
+    return {
+        "name": topic.name,
+        "id": topic_id,
+        "is_tiered": topic.config.remote_storage_enable,
+        "produced_bytes": stats.bytes_in,
+        "produced_records": stats.records_in,
+        "fetched_bytes": stats.bytes_out,
+        "partitions": [
+            described_partition(one) | uploads_of(known.get((topic_id, one.index)))
+            for one in topic.partitions
+        ],
+    }
+
+
+def uploads_of(tiered: TieredPartition | None) -> dict[str, object]:
+    """What only a tiered partition has; as of the tier's last look."""
+    if tiered is None:
+        return {}
+    head, status = tiered.prefix.head, tiered.status
+    return {
+        "cold_bytes": 0 if head is None else head.bytes,
+        "cold_segments": 0 if head is None else segments_of(head),
+        "backlog_bytes": status.backlog_bytes,
+        "backlog_segments": status.backlog_segments,
+        "upload_lag_ms": status.lag_ms,
+        "upload_error": status.last_error,
+    }
+
+
+def described_partition(partition: Partition) -> dict[str, object]:
     log = partition.log
     return {
         "index": partition.index,

@@ -125,6 +125,7 @@ def trim(partition: Partition, offset: int, call: Call) -> Offset:
     wanted = end if offset == TO_HIGH_WATERMARK else Offset(offset)
     if not 0 <= wanted <= end:
         raise OffsetOutOfRange(offset, log_start=log_start, log_end=end)
+    partition.check_start()  # Beside a bucket that has not answered nobody knows what it adds.
     if wanted <= log_start:
         return log_start
     if partition.cold is not None and (tiering := call.node.tiering) is not None:

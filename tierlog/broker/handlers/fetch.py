@@ -47,6 +47,8 @@ API: Final = ApiKey.FETCH
 VERSIONS: Final = (4, 18)
 FLEXIBLE_FROM: Final = 12
 IDS_FROM: Final = 13
+COLD_WAIT_MS_MIN: Final = 100
+"""Opening a cached chunk takes a few milliseconds, on a busy disk some tens."""
 READING_S_MAX: Final = 0.03
 """Time that one fetch gets for its reads, since the first of old bytes is slow; partitions that it
 does not get to have their turn in the next fetch."""
@@ -76,9 +78,10 @@ def answer(frame: memoryview, position: int, call: Call) -> Answer:
             return parts
     fetch = PendingFetch(request, call)
     fetch.read_all()
-    if fetch.is_ready or request.max_wait_ms <= 0 or fetch.repeats_itself or fetch.has_enough():
+    wait_ms = 0 if fetch.is_ready else fetch.wait_ms()
+    if wait_ms <= 0 or fetch.has_enough():
         return fetch.encoded()
-    return fetch.begin(request.max_wait_ms)
+    return fetch.begin(wait_ms)
 
 
 def answer_one(frame: memoryview, position: int, request: FetchRequest, call: Call) -> Parts | None:
@@ -170,7 +173,6 @@ class PendingFetch:
         """Look at every partition, in the order of the request, until the bytes are used up."""
         self._has_error = False
         self._size = 0
-        self._cold.begin()
         self._read_until_s = self._monotonic() + READING_S_MAX
         self._reads = [
             (key, [self._read(key, ask) for ask in partitions]) for key, partitions in self._topics
@@ -245,6 +247,15 @@ class PendingFetch:
         return Read(ask.partition, 0, end, log_start, records, may_block=blocks)
 
     # Waiting
+
+    def wait_ms(self) -> int:
+        """How long to wait for more than there is now. With nothing but cold records to come, long
+        enough for those that are in the cache, be it against the reader's wish: it would ask in
+        vain for ever."""
+        asked = 0 if self.repeats_itself else self._request.max_wait_ms
+        if self._size == 0 and self._cold.is_waiting:
+            return max(asked, COLD_WAIT_MS_MIN)
+        return asked
 
     def has_enough(self) -> bool:
         """Measure every partition: whether what could be given is enough, or cannot get more.

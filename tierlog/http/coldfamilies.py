@@ -1,0 +1,269 @@
+"""The families of the cold tier: the store, the uploads, the topics, the reads. As `families`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tierlog.http.coldreadings import (
+    by_request,
+    by_tiered_topic,
+    cold_bytes,
+    cold_gets,
+    cold_segments,
+    failing_count,
+    of_proxy,
+    of_tier,
+)
+from tierlog.http.family import Family
+
+STORE: Final = (
+    Family(
+        "tierlog_store_requests_total",
+        "counter",
+        "Requests to the object store, by kind. Each try counts.",
+        by_request(lambda kind: kind.requests),
+        ("kind",),
+    ),
+    Family(
+        "tierlog_store_bytes_total",
+        "counter",
+        "Bytes of objects written or read, by kind of request.",
+        by_request(lambda kind: kind.bytes),
+        ("kind",),
+    ),
+    Family(
+        "tierlog_store_errors_total",
+        "counter",
+        "Requests that were refused or had no clear answer, by kind. What is not there is no "
+        "error.",
+        by_request(lambda kind: kind.errors),
+        ("kind",),
+    ),
+    Family(
+        "tierlog_store_throttles_total",
+        "counter",
+        "Those of the errors by which the store asked for fewer requests.",
+        by_request(lambda kind: kind.throttled),
+        ("kind",),
+    ),
+    Family(
+        "tierlog_store_lost_writes_total",
+        "counter",
+        "Conditional writes that somebody else had won. A few come from retries; many mean that "
+        "two nodes write.",
+        by_request(lambda kind: kind.lost),
+        ("kind",),
+    ),
+    Family(
+        "tierlog_store_seconds_total",
+        "counter",
+        "Time that requests took, by kind.",
+        by_request(lambda kind: kind.seconds),
+        ("kind",),
+    ),
+)
+
+COLD_TIER: Final = (
+    Family(
+        "tierlog_tier_ready",
+        "gauge",
+        "1 while the store passed its probe and answers; 0 while uploads wait for it, and without "
+        "a store.",
+        of_tier(lambda tier: tier.is_ready),
+    ),
+    Family(
+        "tierlog_tier_refused",
+        "gauge",
+        "1 once nothing is uploaded or dropped until a restart: the store breaks its promises, or "
+        "the bucket belongs to another life of the cluster.",
+        of_tier(lambda tier: tier.refusal is not None),
+    ),
+    Family(
+        "tierlog_tier_probes_total",
+        "counter",
+        "Tries to find out whether the store answers and keeps its promises.",
+        of_tier(lambda tier: tier.stats.probe_count),
+    ),
+    Family(
+        "tierlog_tier_failures_total",
+        "counter",
+        "Tries to upload, publish, drop or probe that did not succeed.",
+        of_tier(lambda tier: tier.stats.failure_count),
+    ),
+    Family(
+        "tierlog_tier_partitions",
+        "gauge",
+        "Partitions that are tiered.",
+        of_tier(lambda tier: len(tier.partitions)),
+    ),
+    Family(
+        "tierlog_tier_failing_partitions",
+        "gauge",
+        "Tiered partitions whose last try failed; `/state` has their errors.",
+        of_tier(failing_count),
+    ),
+    Family(
+        "tierlog_tier_uploaded_bytes_total",
+        "counter",
+        "Bytes of segment objects that the store answered for.",
+        of_tier(lambda tier: tier.stats.uploaded_bytes),
+    ),
+    Family(
+        "tierlog_tier_uploaded_segments_total",
+        "counter",
+        "Segments that were uploaded.",
+        of_tier(lambda tier: tier.stats.uploaded_segments),
+    ),
+    Family(
+        "tierlog_tier_publishes_total",
+        "counter",
+        "Manifests published with new segments; one may take several.",
+        of_tier(lambda tier: tier.stats.publish_count),
+    ),
+    Family(
+        "tierlog_tier_dropped_bytes_total",
+        "counter",
+        "Bytes that left the local disk because the store has them.",
+        of_tier(lambda tier: tier.stats.dropped_bytes),
+    ),
+    Family(
+        "tierlog_tier_dropped_segments_total",
+        "counter",
+        "Segments that left the local disk because the store has them.",
+        of_tier(lambda tier: tier.stats.dropped_segments),
+    ),
+)
+
+COLD_TOPICS: Final = (
+    Family(
+        "tierlog_topic_upload_lag_seconds",
+        "gauge",
+        "Age of the oldest record that is not in the store, the largest of the topic's "
+        "partitions. Rises up to segment.ms or tierlog.upload.lag.max.ms in the best of times.",
+        by_tiered_topic(lambda tiered: max(one.status.lag_ms for one in tiered) / 1000),
+        ("topic",),
+    ),
+    Family(
+        "tierlog_topic_upload_backlog_bytes",
+        "gauge",
+        "Bytes of the topic that are sealed and not in the store yet.",
+        by_tiered_topic(lambda tiered: sum(one.status.backlog_bytes for one in tiered)),
+        ("topic",),
+    ),
+    Family(
+        "tierlog_topic_upload_backlog_segments",
+        "gauge",
+        "Segments of the topic that are sealed and not in the store yet.",
+        by_tiered_topic(lambda tiered: sum(one.status.backlog_segments for one in tiered)),
+        ("topic",),
+    ),
+    Family(
+        "tierlog_topic_cold_bytes",
+        "gauge",
+        "Bytes of the topic's segment objects in the store, as its manifests say.",
+        by_tiered_topic(cold_bytes),
+        ("topic",),
+    ),
+    Family(
+        "tierlog_topic_cold_segments",
+        "gauge",
+        "Segments of the topic in the store, as its manifests say.",
+        by_tiered_topic(cold_segments),
+        ("topic",),
+    ),
+)
+
+COLD_READS: Final = (
+    Family(
+        "tierlog_cold_reads_total",
+        "counter",
+        "Reads of records that are only in the store, answered with records.",
+        of_proxy(lambda proxy: proxy.stats.reads),
+    ),
+    Family(
+        "tierlog_cold_reads_at_once_total",
+        "counter",
+        "Those of them that waited for nothing.",
+        of_proxy(lambda proxy: proxy.stats.reads_at_once),
+    ),
+    Family(
+        "tierlog_cold_read_bytes_total",
+        "counter",
+        "Bytes of batches that they gave.",
+        of_proxy(lambda proxy: proxy.stats.read_bytes),
+    ),
+    Family(
+        "tierlog_cold_chunk_hits_total",
+        "counter",
+        "Chunks that a read found in the cache.",
+        of_proxy(lambda proxy: proxy.stats.chunk_hits),
+    ),
+    Family(
+        "tierlog_cold_chunk_misses_total",
+        "counter",
+        "Chunks that a read waited for.",
+        of_proxy(lambda proxy: proxy.stats.chunk_misses),
+    ),
+    Family(
+        "tierlog_cold_gets_total",
+        "counter",
+        "GETs for cold reads, by what they fetched: a chunk, the first blocks for a new reader, "
+        "or an index.",
+        cold_gets,
+        ("what",),
+    ),
+    Family(
+        "tierlog_cold_readahead_gets_total",
+        "counter",
+        "Those of the GETs of chunks that nobody waited for yet.",
+        of_proxy(lambda proxy: proxy.stats.ahead_gets),
+    ),
+    Family(
+        "tierlog_cold_get_bytes_total",
+        "counter",
+        "Bytes that the GETs for cold reads brought.",
+        of_proxy(lambda proxy: proxy.stats.get_bytes),
+    ),
+    Family(
+        "tierlog_cold_get_errors_total",
+        "counter",
+        "GETs for cold reads that failed.",
+        of_proxy(lambda proxy: proxy.stats.get_errors),
+    ),
+    Family(
+        "tierlog_cold_corrupt_total",
+        "counter",
+        "Answers of the store that failed their checksum. None was served.",
+        of_proxy(lambda proxy: proxy.stats.corrupt),
+    ),
+    Family(
+        "tierlog_cache_bytes",
+        "gauge",
+        "Disk space that cached chunks take.",
+        of_proxy(lambda proxy: proxy.cache.ledger.used),
+    ),
+    Family(
+        "tierlog_cache_bytes_max",
+        "gauge",
+        "Disk space that they may take: tierlog.cache.bytes.",
+        of_proxy(lambda proxy: proxy.cache.ledger.budget),
+    ),
+    Family(
+        "tierlog_cache_evicted_bytes_total",
+        "counter",
+        "Bytes that left the cache to make room.",
+        of_proxy(lambda proxy: proxy.stats.evicted_bytes),
+    ),
+    Family(
+        "tierlog_cache_dropped_total",
+        "counter",
+        "Cached files that failed their check and were fetched again.",
+        of_proxy(lambda proxy: proxy.stats.dropped),
+    ),
+    Family(
+        "tierlog_cold_memory_bytes",
+        "gauge",
+        "Memory of downloads under way and of chunks that no disk holds.",
+        of_proxy(lambda proxy: proxy.memory_used),
+    ),
+)
