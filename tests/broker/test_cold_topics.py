@@ -62,17 +62,19 @@ async def test_what_is_deleted_before_its_upload_stays_deleted_after_it(lives: L
 
 
 @in_world
-async def test_cold_records_are_not_deleted_while_the_store_is_away(lives: Lives) -> None:
-    """A deletion that HEAD does not know would not hold; whoever asks is told to ask again."""
+async def test_deleting_cold_records_is_not_done_while_the_store_is_away(lives: Lives) -> None:
+    """The local log knows, HEAD does not yet: whoever asks is told to ask again."""
     async with lives.node() as served:
-        await served.tiered("t")
+        topic = await served.tiered("t")
         await served.make_cold("t", b"a", b"b")
         lives.store.is_closed = True
         answer = await asks.delete_records(served, "t", 1)
         assert known_code(answer.error_code).retriable
-        assert (await asks.offset_at(served, "t", -2)).offset == 0
+        assert (await asks.offset_at(served, "t", -2)).offset == 1
+        assert lives.head(topic).log_start == 0
         lives.store.is_closed = False
         assert (await asks.delete_records(served, "t", 1)).low_watermark == 1
+        assert lives.head(topic).log_start == 1
         assert await served.values("t", 1) == [b"b"]
 
 

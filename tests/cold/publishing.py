@@ -53,14 +53,14 @@ class Scene:
             copies=copies,
         )
 
-    def append(self, *entries: Entry, limits: Limits = LIMITS, log_start: int = 0) -> Append:
+    def append(self, *entries: Entry, limits: Limits = LIMITS, trimmed_to: int = 0) -> Append:
         return Append(
             entries,
             store=self.store,
             keys=KEYS,
             env=self.env,
             limits=limits,
-            log_start=Offset(log_start),
+            trimmed_to=Offset(trimmed_to),
         )
 
     def published(self) -> Head:

@@ -6,9 +6,9 @@ import pytest
 
 from tests.cold.makers import a_head
 from tests.hot.support import append_values, open_log
-from tierlog.cold.choosing import backlog, check_agrees, lineage_of, upcoming
+from tierlog.cold.choosing import backlog, check_agrees, check_goes_on, lineage_of, upcoming
 from tierlog.cold.head import Head
-from tierlog.cold.troubles import LogDiverged
+from tierlog.cold.troubles import LogDiverged, LogGap
 from tierlog.hot import Log
 from tierlog.hot.epochs import EpochStart
 from tierlog.sim.disk import SimDisk
@@ -41,18 +41,18 @@ def head_at(end: int, *epochs: EpochStart, log_start: int = 0) -> Head:
 
 @pytest.mark.parametrize(("end", "base", "last"), [(0, 0, 1), (2, 2, 4)])
 def test_the_segment_at_the_end_of_what_is_cold_comes_next(end: int, base: int, last: int) -> None:
-    found = upcoming(a_log(), Offset(end))
+    found = upcoming(a_log(), Offset(end), deleted_to=Offset(0))
     assert found is not None
     assert (found.base, found.last, found.position, found.torn_from) == (base, last, 0, base)
 
 
 def test_the_active_segment_is_not_next() -> None:
-    assert upcoming(a_log(), Offset(5)) is None
+    assert upcoming(a_log(), Offset(5), deleted_to=Offset(0)) is None
 
 
 def test_where_another_leader_rolled_elsewhere_the_rest_comes_next() -> None:
     log = a_log()
-    found = upcoming(log, Offset(3))
+    found = upcoming(log, Offset(3), deleted_to=Offset(0))
     assert found is not None
     assert (found.base, found.last, found.torn_from) == (3, 4, 3)
     assert found.position == log.segments.place_of(Offset(3))[2] > 0
@@ -64,7 +64,35 @@ def test_an_end_inside_a_batch_is_a_fork() -> None:
     log.roll()
     syncs.run_all()
     with pytest.raises(LogDiverged, match="inside a batch"):
-        upcoming(log, Offset(1))
+        upcoming(log, Offset(1), deleted_to=Offset(0))
+
+
+def test_what_was_deleted_before_its_upload_is_passed_over() -> None:
+    log = a_log()
+    log.trim(Offset(2))
+    found = upcoming(log, Offset(0), deleted_to=log.trimmed_to)
+    assert found is not None
+    assert (found.base, found.torn_from) == (2, 2)
+
+
+def test_what_was_dropped_and_is_not_in_the_bucket_is_not_passed_over() -> None:
+    log = a_log()
+    log.drop(Offset(2))
+    with pytest.raises(LogGap, match=r"\[1, 2\) are neither in the log nor in the manifest"):
+        upcoming(log, Offset(1), deleted_to=log.trimmed_to)
+    with pytest.raises(LogGap, match=r"\[0, 2\)"):
+        check_goes_on(log, None)
+    with pytest.raises(LogGap, match=r"\[1, 2\)"):
+        check_goes_on(log, head_at(1))
+    check_goes_on(log, head_at(2))
+
+
+def test_a_log_that_nobody_shortened_may_begin_a_manifest() -> None:
+    log = a_log()
+    check_goes_on(log, None)
+    log.trim(Offset(4))
+    check_goes_on(log, None)
+    check_goes_on(log, head_at(1))
 
 
 def test_the_backlog_is_what_is_sealed_and_not_cold() -> None:

@@ -339,7 +339,7 @@ def test_what_deleterecords_took_is_skipped_and_noted() -> None:
     async def scenario(scene: Scene) -> None:
         leader = scene.leader(3)
         await leader.commit(scene.append(an_entry(0)))
-        head = await leader.commit(scene.append(an_entry(2), log_start=2500))
+        head = await leader.commit(scene.append(an_entry(2), trimmed_to=2500))
         assert (head.log_start, head.next_offset) == (2500, 3000)
         assert [(skip.start, skip.end) for skip in head.skips] == [(1000, 2000)]
 

@@ -20,7 +20,7 @@ from tests.cold.tiering import (
     play,
     play_node,
 )
-from tests.hot.support import read_values, values_of
+from tests.hot.support import append, batch, read_values, values_of
 from tierlog.cold.clusterstate import decode_state
 from tierlog.cold.head import Incarnation
 from tierlog.cold.layout import STATE, cluster_prefix
@@ -390,3 +390,35 @@ def test_stopping_ends_what_is_under_way() -> None:
 
     for seed in range(5):
         play_node(scenario, seed)
+
+
+def test_a_busy_partition_drops_and_lets_the_others_have_their_turn() -> None:
+    async def scenario(node: TierNode) -> None:
+        node.tiering = eager()
+        node.settings = replace(node.settings, uploads_at_once=1)
+        await node.open()
+        name, other = "f" * 32, replace(TOPIC, name="quiet")
+        log = await node.tier.open_log(
+            node.directory, f"{name}-0", node.logs, topic_id=name, index=0
+        )
+        quiet = await node.tier.attach(
+            name, other, 0, log, leader_epoch=LeaderEpoch(1), tiering=node.tiering
+        )
+        is_over = False
+
+        async def produce() -> None:
+            while not is_over:
+                await node.produce_sealed(b"x" * 100)
+                await seconds(0.05)
+
+        busy = asyncio.ensure_future(produce())
+        await seconds(3)
+        append(log, batch(b"quiet", timestamp=1), leader_epoch=1, now_ms=1)
+        log.roll()
+        await seconds(30)
+        assert quiet.uploaded_end == 1
+        assert node.log.log_start > 0
+        is_over = True
+        await busy
+
+    play_node(scenario)

@@ -356,3 +356,18 @@ def test_a_segment_that_is_trimmed_while_it_is_uploaded_does_no_harm() -> None:
 
     for seed in range(5):
         play_node(scenario, seed)
+
+
+def test_a_turn_ends_with_its_publish() -> None:
+    async def scenario(node: TierNode) -> None:
+        node.store.is_closed = True
+        node.settings = replace(node.settings, commit_segments_max=3)
+        await node.open()
+        for _ in range(7):
+            await node.produce_sealed(b"x")
+        node.store.is_closed = False
+        await node.tier._keeper.join()
+        await node.partition.uploader.upload()
+        assert node.prefix.uploaded_end == 3
+
+    play_node(scenario)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from tierlog.cold import dropper, restore
+from tierlog.cold import comparing, dropper, restore
 from tierlog.cold.cell import Cell, Seen
 from tierlog.cold.changes import Append
 from tierlog.cold.entry import Entry
@@ -37,7 +37,7 @@ def drop_before_publish() -> AbstractContextManager[object]:
 
     async def send_and_drop(self: PartitionUploader, staged: Staged) -> Entry:
         entry = await send_once(self, staged)
-        self.log.trim(entry.next_offset)
+        self.log.drop(entry.next_offset)
         return entry
 
     return patch.object(PartitionUploader, "_send_once", send_and_drop)
@@ -103,7 +103,15 @@ def _forget(*_: object) -> None:
 @contextmanager
 def drop_what_another_published() -> Iterator[None]:
     """Offsets below the end of the bucket go, whoever wrote them there."""
-    with patch.object(dropper, "check_lineage", lambda *_, **__: None):
+
+    async def believe(*_: object) -> None:
+        """Whatever the bucket has, is ours."""
+
+    with (
+        patch.object(dropper, "check_lineage", lambda *_, **__: None),
+        patch.object(comparing, "require_same", believe),
+        patch.object(dropper.PartitionDropper, "_end", lambda self: self._prefix.uploaded_end),
+    ):
         yield
 
 

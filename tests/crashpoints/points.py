@@ -91,6 +91,8 @@ def all_shots(points: Sequence[Point]) -> list[Shot]:
             seen.add(point.turn)
         elif point.is_read:
             ends[End.LIVES] = [When.BEFORE]  # There is no effect to be in doubt about.
+        if point.stage == "restore":
+            ends[End.CLONED] = []  # Whoever restores is succeeded by another restore.
         found += [Shot(point.number, when, end) for end, whens in ends.items() for when in whens]
     return found
 

@@ -35,7 +35,7 @@ BY_FUNCTION = {
 OUTERMOST = ("restore", "drop")
 """Stages that count whatever is called inside of them."""
 
-LOOP = "tierlog.sim.loop"
+LOOPS = ("asyncio.events", "tierlog.sim.loop")
 """Where every stack of the simulated world begins."""
 
 _handed: list[str | None] = []
@@ -49,7 +49,7 @@ def current_stage() -> str | None:
     found: str | None = None
     is_cold = False
     frame = sys._getframe(1)
-    while (module := str(frame.f_globals.get("__name__", ""))) != LOOP:
+    while (module := str(frame.f_globals.get("__name__", ""))) not in LOOPS:
         stage = BY_FUNCTION.get(frame.f_code.co_qualname) or BY_MODULE.get(module)
         if stage in OUTERMOST or _removes_segments(frame):
             return stage or "drop"

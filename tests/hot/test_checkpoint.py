@@ -24,6 +24,7 @@ EXAMPLE = Checkpoint(
     boot="b",
     clean=True,
     log_start=Offset(3),
+    trimmed_to=Offset(2),
     durable_end=Offset(20),
     segments=(
         SegmentNumbers(Offset(0), Offset(20), Position(900), TimestampMs(7), Offset(9), 1234),
@@ -44,6 +45,7 @@ def line(fields: dict[str, object]) -> bytes:
         boot=st.text(),
         clean=st.booleans(),
         log_start=wide.map(Offset),
+        trimmed_to=wide.map(Offset),
         durable_end=wide.map(Offset),
         segments=st.lists(st.builds(SegmentNumbers, *[wide] * 6), max_size=3).map(tuple),
         epochs=st.lists(st.builds(EpochStart, wide, wide), max_size=3).map(tuple),
@@ -75,3 +77,11 @@ def test_a_missing_checkpoint_is_none() -> None:
     assert load_checkpoint(disk, "/p") is None
     store_checkpoint(disk, "/p", EXAMPLE)
     assert load_checkpoint(disk, "/p") == EXAMPLE
+
+
+def test_without_a_word_on_what_was_trimmed_nothing_counts_as_given_up() -> None:
+    fields = json.loads(encode_checkpoint(EXAMPLE).partition(b"\n")[0])
+    del fields["trimmed_to"]
+    old = decode_checkpoint(line(fields))
+    assert old is not None
+    assert (old.log_start, old.trimmed_to) == (3, 0)

@@ -7,6 +7,7 @@ from tests.hot.support import SMALL, append, batch, open_log, read_values
 from tierlog.hot import Log
 from tierlog.hot.sync import ManualSyncs
 from tierlog.sim.disk import SimDisk
+from tierlog.types import Offset
 
 LAZY = replace(SMALL, flush_messages=1 << 40)
 
@@ -109,3 +110,39 @@ def test_the_answer_can_always_be_trimmed_to() -> None:
             )
             assert log.log_start <= end <= log.visible_end
             log.trim(end)
+
+
+def test_a_trim_is_told_from_a_drop_also_after_a_power_cut() -> None:
+    disk = SimDisk()
+    log, syncs = three_segments(disk)
+    log.trim(Offset(1))
+    log.drop(Offset(4))
+    assert (log.log_start, log.trimmed_to) == (4, 1)
+    log.trim(Offset(3))
+    assert (log.log_start, log.trimmed_to) == (4, 3), "given up, wherever it is kept"
+    syncs.run_all()
+    left = disk.after_power_cut(Random(1))
+    log, _ = open_log(left)
+    assert (log.log_start, log.trimmed_to) == (4, 3)
+    log.trim(Offset(5))
+    assert (log.log_start, log.trimmed_to) == (5, 5)
+
+
+def test_without_its_checkpoint_a_log_takes_nothing_for_given_up() -> None:
+    disk = SimDisk()
+    log, syncs = three_segments(disk)
+    log.trim(Offset(2))
+    syncs.run_all()
+    left = disk.after_power_cut(Random(1))
+    left.unlink(f"{log.path}/partition.checkpoint")
+    log, _ = open_log(left)
+    assert (log.log_start, log.trimmed_to) == (2, 0)
+
+
+def test_a_truncation_keeps_what_was_given_up_in_mind() -> None:
+    log, syncs = three_segments()
+    log.trim(Offset(1))
+    log.drop(Offset(2))
+    syncs.run_all()
+    log.truncate(Offset(4))
+    assert (log.log_start, log.log_end, log.trimmed_to) == (2, 4, 1)

@@ -277,3 +277,20 @@ async def test_a_lock_that_is_never_released_ends_in_doubt_not_in_waiting(
         lock.release()
     await put(store, "b", b"")
     assert not await store.delete([Doomed("a")])
+
+
+async def test_a_store_is_closed_while_a_write_is_under_way(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node stops in the middle of an upload, and that is no failure of its store."""
+    await put(store, "a", b"")
+    drafts = store._files.drafts
+    drop, late = drafts.drop, drafts.new_path()
+
+    def drop_beside_a_write(path: str) -> None:
+        drop(path)
+        store._env.disk.open(late, create=True).close()
+
+    monkeypatch.setattr(drafts, "drop", drop_beside_a_write)
+    store._env.disk.open(drafts.new_path(), create=True).close()
+    await store.close()

@@ -88,12 +88,13 @@ class Partition:
 
     @property
     def log_start(self) -> Offset:
-        """Of both tiers. Records can be deleted before they are uploaded: then the local start is
-        ahead of the bucket, and counts (U10)."""
-        local, cold = self.log.log_start, self.cold
-        if cold is None or not local <= cold.uploaded_end or cold.log_start >= cold.uploaded_end:
-            return local
-        return cold.log_start
+        """Of both tiers: what somebody deleted, here or in the bucket, is gone (U10). Where nothing
+        is cold the local log begins it."""
+        log, cold = self.log, self.cold
+        if cold is None:
+            return log.log_start
+        local = log.trimmed_to if cold.log_start < cold.uploaded_end else log.log_start
+        return max(cold.log_start, local)
 
     def check_offset(self, offset: int) -> None:
         """Raises `OffsetOutOfRange`; `ColdUnavailable` while it is unknown what the bucket has."""
@@ -102,6 +103,13 @@ class Partition:
             return
         self.check_start()
         raise OffsetOutOfRange(offset, log_start=start, log_end=end)
+
+    def check_cold(self, offset: int) -> None:
+        """Raises `ColdUnavailable` where the log dropped what the bucket does not list any more: it
+        is not for the consumer to take this for the end of its records."""
+        if self.cold is not None and self.cold.uploaded_end <= offset:
+            where = f"offset {offset} of {self.topic.name}-{self.index}"
+            raise ColdUnavailable(where, "the bucket's manifest does not list it any more")
 
     def check_start(self) -> None:
         """Raises `ColdUnavailable` while it is unknown where the partition begins."""
@@ -115,7 +123,7 @@ class Partition:
         cold = self.cold
         if cold is None:
             return None
-        return cold if cold.log_start < self.log.log_start <= cold.uploaded_end else None
+        return cold if self.log_start < min(self.log.log_start, cold.uploaded_end) else None
 
     @property
     def epochs(self) -> LeaderEpochs:

@@ -13,7 +13,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tierlog.broker.errors import ClusterInStore
+from tierlog.broker.errors import ClusterInStore, UnknownTopic
 from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.head import Incarnation
 from tierlog.cold.refusals import ForeignIncarnation
@@ -24,7 +24,6 @@ from tierlog.config.directories import CACHE
 from tierlog.errors import TierlogError
 from tierlog.fetchproxy.proxy import FetchProxy
 from tierlog.fetchproxy.settings import ProxySettings, default_cache_bytes
-from tierlog.hot.log import FIRST_OFFSET
 from tierlog.metastore import values
 from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.objectstore.probe import probe
@@ -32,6 +31,7 @@ from tierlog.objectstore.probe import probe
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from tierlog.broker.partition import Partition
     from tierlog.broker.topics import Topic
     from tierlog.cold.prefix import ColdPrefix
     from tierlog.config import NodeSettings, TopicConfig
@@ -39,12 +39,15 @@ if TYPE_CHECKING:
     from tierlog.hot import Log, LogDirectory, LogSettings
     from tierlog.metastore.values import ClusterState
     from tierlog.objectstore.port import ObjectStore
-    from tierlog.types import LeaderEpoch, Offset
+    from tierlog.types import LeaderEpoch
 
 logger = logging.getLogger(__name__)
 
 RETRY_S = 5.0
 """Between two tries to write a deletion into a store that does not take it."""
+
+READY_POLL_S = 0.1
+"""Between two looks whether the store may be written to."""
 
 AUTOMATIC = -1
 """Of `tierlog.cache.bytes`."""
@@ -129,8 +132,8 @@ class Tiering:
             leader_epoch=leader_epoch,
             tiering=tiering_of(topic.config),
         )
-        if cold.head is None and log.log_start > FIRST_OFFSET:
-            # Records were dropped or deleted here, and there is no local copy to say which.
+        if cold.head is None and log.log_start > log.trimmed_to:
+            # Records were dropped here, and there is no local copy to say from where on.
             cold.is_unknown = True
             task = self._env.tasks.spawn(self._find_head(topic.id.hex(), index), name="find HEAD")
             self._finding.add(task)
@@ -179,9 +182,29 @@ class Tiering:
             except OSError as fault:
                 logger.warning("the copy of a deleted partition's manifest stays: %s", fault)
 
-    async def delete_records(self, topic: Topic, index: int, log_start: Offset) -> None:
-        """Below the end of what is uploaded a log start counts once it is in the manifest."""
-        await self.tier.move_log_start(topic.id.hex(), index, log_start)
+    def check_may_delete(self, cold: ColdPrefix) -> None:
+        """Raises why HEAD cannot be told that records in the bucket are deleted, if that is for
+        good: by a store that lies, or belongs to another life of the cluster."""
+        if cold.log_start < cold.uploaded_end and self.tier.refusal is not None:
+            raise self.tier.refusal
+
+    async def delete_records(self, partition: Partition) -> None:
+        """What is trimmed in the log is deleted in the bucket when this returns. A publish may come
+        in between and bring more: then HEAD is told again.
+
+        Raises what keeps HEAD from being told; the uploader tells it later. A store that was not
+        probed yet, or is away, is waited for.
+        """
+        cold, key = partition.cold, (partition.topic.id.hex(), partition.index)
+        assert cold is not None, "a tiered partition"
+        while cold.log_start < (start := min(partition.log.trimmed_to, cold.uploaded_end)):
+            self.check_may_delete(cold)
+            if key not in self.tier.partitions:
+                raise UnknownTopic(partition.topic.name)
+            if self.tier.is_ready:
+                await self.tier.move_log_start(*key, start)
+            else:
+                await asyncio.sleep(READY_POLL_S)
 
 
 async def check_store_is_free(store: ObjectStore, own_id: str = "") -> None:

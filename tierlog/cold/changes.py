@@ -43,27 +43,28 @@ class Append:
         keys: PartitionKeys,
         env: Env,
         limits: tree.Limits = tree.LIMITS,
-        log_start: Offset = FIRST_OFFSET,
+        trimmed_to: Offset = FIRST_OFFSET,
     ) -> None:
-        """`log_start`: the partition's own. Where DeleteRecords moved it past what was uploaded,
-        the offsets up to the first segment are skipped (U10)."""
+        """`trimmed_to`: what lies below was given up. HEAD starts there, at its end at the latest;
+        where that is past what was uploaded, the offsets up to the first segment are skipped
+        (U10)."""
         assert entries, "there is something to add"
         self._entries = tuple(entries)
         self._store = store
         self._keys = keys
         self._env = env
         self._limits = limits
-        self._log_start = log_start
+        self._trimmed_to = trimmed_to
 
     async def __call__(self, head: Head) -> Draft | None:
         now_ms = self._env.clock.now_ms()
-        if head.next_offset < self._entries[0].base <= self._log_start:
+        deleted_to = max(self._trimmed_to, head.log_start)
+        if head.next_offset < self._entries[0].base <= deleted_to:
             head = tree.skip(head, self._entries[0].base, now_ms=now_ms)
-            head = replace(head, log_start=max(head.log_start, self._log_start))
         wanted = await self._not_yet_in(head)
         if not wanted:
             return None
-        grown = tree.extend(head, wanted)
+        grown = _started(tree.extend(head, wanted), self._trimmed_to)
         opened = {
             ref.key: await self._read(ref) for ref in tree.to_open(grown, limits=self._limits)
         }
@@ -115,3 +116,7 @@ class MoveLogStart:
         if head.log_start >= self._log_start:
             return None
         return Draft(head=replace(head, log_start=self._log_start))
+
+
+def _started(head: Head, log_start: Offset) -> Head:
+    return replace(head, log_start=max(head.log_start, min(log_start, head.next_offset)))

@@ -6,8 +6,9 @@ disagrees with it below its end has lost or forked records and must not publish 
 
 from typing import NamedTuple
 
+from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head
-from tierlog.cold.troubles import LogDamaged, LogDiverged
+from tierlog.cold.troubles import LogDamaged, LogDiverged, LogGap
 from tierlog.hot import Log, SealedSegment
 from tierlog.hot.epochs import EpochStart, LeaderEpochs
 from tierlog.types import Offset, Position
@@ -30,20 +31,24 @@ class Upcoming(NamedTuple):
         return Offset(self.segment.next_offset - 1)
 
 
-def upcoming(log: Log, end: Offset) -> Upcoming | None:
+def upcoming(log: Log, end: Offset, *, deleted_to: Offset) -> Upcoming | None:
     """The sealed segment that follows what ends at `end`. None: nothing is ready.
 
-    Raises `LogDamaged` where records are missing in between.
+    Offsets below `deleted_to` may be passed over (U10). Raises `LogDamaged` or `LogGap` where
+    others are missing in between: a local start alone says nothing, drops move it too.
     """
     segment = next((one for one in log.sealed() if one.next_offset > end), None)
     if segment is None:
         return None
     base = segment.base_offset
-    if base == end or (base > end and base <= log.log_start):
+    if base == end or end < base <= deleted_to:
         return Upcoming(segment, base, Position(0), base)  # In the second case by a skip (U10).
     if base < end:
         return _rest_of(log, segment, end)
-    if (damage := log.damage_in(end, base)) is not None:
+    start = max(end, deleted_to)
+    if start < log.log_start:
+        raise LogGap(log.path, start=start, end=log.log_start)
+    if (damage := log.damage_in(start, base)) is not None:
         raise LogDamaged(log.path, start=damage[0], end=damage[1])
     return Upcoming(segment, base, Position(0), end)
 
@@ -54,6 +59,16 @@ def _rest_of(log: Log, segment: SealedSegment, end: Offset) -> Upcoming:
     if border != end:
         raise LogDiverged(log.path, f"offset {end}, where the bucket ends, is inside a batch here")
     return Upcoming(segment, end, position, end)
+
+
+def published(log: Log, entry: Entry) -> Upcoming | None:
+    """The sealed segment that an entry was made of, if it is still here."""
+    segment = next((one for one in log.sealed() if one.next_offset == entry.next_offset), None)
+    if segment is None or segment.base_offset > entry.base:
+        return None
+    if segment.base_offset == entry.base:
+        return Upcoming(segment, entry.base, Position(0), entry.base)
+    return _rest_of(log, segment, entry.base)
 
 
 def backlog(log: Log, end: Offset) -> tuple[int, int]:
@@ -70,6 +85,16 @@ def lineage_of(log: Log, head: Head, base: Offset) -> tuple[EpochStart, ...]:
     for leader_epoch, start in log.epochs.entries:
         epochs.note(leader_epoch, start)
     return epochs.entries
+
+
+def check_goes_on(log: Log, head: Head | None) -> None:
+    """Raises `LogGap` if records were dropped here for which the bucket does not answer: it shows
+    an older HEAD than it had, or none any more, and this one must not be built upon."""
+    start = log.trimmed_to
+    if head is not None:
+        start = max(start, head.log_start, head.next_offset)
+    if log.log_start > start:
+        raise LogGap(log.path, start=start, end=log.log_start)
 
 
 def check_agrees(log: Log, head: Head) -> None:

@@ -2,9 +2,12 @@
 
 A segment goes only if a HEAD that this node has just read back lists it, the objects that hold it
 answer with the right size and checksum, and the topic's local retention allows it. Until then a
-store that lies or loses is repaired from here. What another leader published under the same offsets
-is no copy of this: a node that was succeeded keeps what it alone has. Dropping is a trim of the hot
-log: its files go with the next sync job, and a restart resumes it.
+store that lies or loses can be repaired from here. Dropping moves the hot log's start: its files go
+with the next sync job, and a restart resumes it.
+
+What another process published, or an earlier one of this node, is compared with the local bytes
+before they go: a copied data directory makes two nodes that write other records under the same
+offsets. And behind a fence nothing is dropped that was not known before it.
 """
 
 import logging
@@ -12,19 +15,24 @@ from bisect import bisect_left
 from math import inf
 from typing import NamedTuple
 
-from tierlog.cold import sending
+from tierlog.cold import comparing, sending
 from tierlog.cold.choosing import check_lineage
+from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head
 from tierlog.cold.tiersettings import TopicTiering
 from tierlog.cold.tierstats import TierStats
-from tierlog.cold.troubles import ObjectWrong
+from tierlog.cold.troubles import ObjectLost, ObjectWrong
 from tierlog.cold.uploader import PartitionUploader
 from tierlog.env import Env
 from tierlog.hot import SealedSegment
+from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import Offset
 
 logger = logging.getLogger(__name__)
+
+DROPS_A_TURN_MAX = 32
+"""Segments; each costs a request, and a reading after a restart, while others wait for the slot."""
 
 
 class _Published(NamedTuple):
@@ -67,8 +75,9 @@ class PartitionDropper:
         log, found = self._log, list[SealedSegment]()
         bytes_max, window_ms = self.tiering.local_retention_bytes, self.tiering.local_retention_ms
         excess = log.size_bytes - bytes_max if bytes_max >= 0 else -1
+        end = self._end()
         for segment in log.sealed():
-            if segment.next_offset > self._prefix.uploaded_end:
+            if segment.next_offset > end or len(found) == DROPS_A_TURN_MAX:
                 break
             if segment.next_offset <= log.log_start:
                 continue  # Dropped already; its files go with the next sync.
@@ -78,6 +87,11 @@ class PartitionDropper:
             excess -= segment.size
             found.append(segment)
         return found
+
+    def _end(self) -> Offset:
+        """Where the records end that are cold and surely this log's."""
+        end, fenced = self._prefix.uploaded_end, self._uploader.publisher.end_at_fence
+        return end if fenced is None else min(end, fenced)
 
     def due_from_ms(self) -> float:
         """When time alone lets the next segment go; what changes otherwise is not foreseen."""
@@ -98,17 +112,17 @@ class PartitionDropper:
         return self._published[place].ms if place < len(self._published) else None
 
     async def drop(self) -> None:
-        """Trim what is due. Raises where the bucket does not answer for it: nothing goes then."""
+        """Let go what is due. Raises where the bucket does not answer for it: nothing goes then."""
         segments = self.due(self._env.clock.now_ms())
         if not segments:
             return
         head = await self._read_back()
         for segment in segments:
-            if segment.next_offset > head.next_offset:
+            if segment.next_offset > min(head.next_offset, self._end()):
                 return
             await self._require_cold(segment, head)
             if segment.next_offset > self._log.log_start:
-                self._log.trim(segment.next_offset)
+                self._log.drop(segment.next_offset)
                 self._stats.dropped_bytes += segment.size
                 self._stats.dropped_segments += 1
         self._forget_noted()
@@ -135,9 +149,33 @@ class PartitionDropper:
                 raise ObjectWrong(
                     self._prefix.keys.head, wanted=f"offset {offset}", found="no segment with it"
                 )
-            key = self._prefix.full_key(entry.key)
-            await sending.verify(self._store, key, entry, self._env.tasks)
+            await self._require_own(entry)
+            await self._require_there(entry, head)
             offset = entry.next_offset
+
+    async def _require_there(self, entry: Entry, head: Head) -> None:
+        """The store answers for the object; if not, it is put back from here, which is what the
+        local retention is for. Raises `ObjectLost` where that cannot be done."""
+        key = self._prefix.full_key(entry.key)
+        try:
+            await sending.verify(self._store, key, entry, self._env.tasks)
+        except ObjectWrong as fault:
+            self._stats.lost_objects += 1
+            raise ObjectLost(key, found=str(fault), reason="there is another object") from fault
+        except NoSuchObject as fault:
+            self._stats.lost_objects += 1
+            reason = await self._uploader.put_back(entry, head)
+            if reason is not None:
+                raise ObjectLost(key, found=str(fault), reason=reason) from fault
+            self._stats.put_back_objects += 1
+            logger.error("%s was lost by the store; it is put back from the local copy", key)  # noqa: TRY400
+
+    async def _require_own(self, entry: Entry) -> None:
+        uploader = self._uploader
+        if not uploader.is_vouched(entry):
+            place = uploader.publisher.place
+            await comparing.require_same(self._env, self._log, place, entry)
+            uploader.vouch(entry)
 
     def _forget_noted(self) -> None:
         start = self._log.log_start

@@ -99,6 +99,9 @@ class Publisher:
         """The last one known: published, read or found in the local copy."""
         self.fence: Fenced | ForeignIncarnation | None = None
         """Why this publisher has ended."""
+        self.end_at_fence: Offset | None = None
+        """Where the HEAD ended that was known when the fence was met: what lies behind was
+        published by others, perhaps of other records. None while there is no fence."""
         self.is_claimed = False
         self._store = store
         self._env = env
@@ -124,7 +127,8 @@ class Publisher:
     async def refresh(self) -> Head | None:
         """Read HEAD back from the store, whoever wrote it; None if nobody did yet.
 
-        A newer writer is noted in `fence` and not raised: what it published is just as cold.
+        A newer writer is noted in `fence` and not raised: what it published is just as cold, if
+        perhaps not what the local log has (`end_at_fence`).
         """
         async with self._turn:
             await self.load()
@@ -309,6 +313,8 @@ class Publisher:
             self._judge_incarnation(seen.value)
             self._judge_writer(seen.value)
         except (Fenced, ForeignIncarnation) as fence:
+            if self.fence is None:
+                self.end_at_fence = self.place.start if self.head is None else self.head.next_offset
             self.fence = fence
             self.is_claimed = False
             raise

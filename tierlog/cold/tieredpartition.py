@@ -96,6 +96,9 @@ class TieredPartition:
     def _is_quiet(self, now_ms: int) -> bool:
         """Whether a look would find nothing to do; brings the status up to date if so."""
         log, status = self.log, self.status
+        # Asked of every partition, every second; most were never trimmed.
+        if log.trimmed_to and self.uploader.is_start_untold and not self.is_fenced:
+            return False
         count, since_ms = len(log.segments), log.active_since_ms
         if count > 1 and (now_ms >= self._quiet_until_ms or self._quiet != self._mark(count)):
             return False

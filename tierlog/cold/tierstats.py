@@ -13,6 +13,10 @@ class TierStats:
     publish_count: int = 0
     dropped_bytes: int = 0
     dropped_segments: int = 0
+    lost_objects: int = 0
+    """Times that a published object was found missing or wrong before its local copy went."""
+    put_back_objects: int = 0
+    """Of those, the ones that were sent again, byte for byte."""
     failure_count: int = 0
     """Tries that did not succeed, of whatever kind."""
     probe_count: int = 0

@@ -33,6 +33,36 @@ class LogDiverged(ColdError):
         self.reason = reason
 
 
+class LogGap(ColdError):
+    """Records before the local log are not in the bucket either, and nobody deleted them."""
+
+    kind: ClassVar[Kind] = Kind.CORRUPT
+
+    def __init__(self, path: str, *, start: Offset, end: Offset) -> None:
+        super().__init__(
+            f"{path}: offsets [{start}, {end}) are neither in the log nor in the manifest, and "
+            f"nobody deleted them; nothing is uploaded. The store may show an older manifest than "
+            f"it had: bring the newer one back, or delete the records up to {end}"
+        )
+        self.start = start
+        self.end = end
+
+
+class LogDiffers(ColdError):
+    """The bucket has other records under these offsets. The local ones are kept."""
+
+    kind: ClassVar[Kind] = Kind.CORRUPT
+
+    def __init__(self, path: str, key: str, reason: str) -> None:
+        super().__init__(
+            f"{path} is not what {key} holds: {reason}. Another process wrote the object, perhaps "
+            f"from a copy of this data directory; the local records are kept"
+        )
+        self.path = path
+        self.key = key
+        self.reason = reason
+
+
 class ObjectWrong(ColdError):
     """An object that was sent is not what the store answers for. It is not relied upon."""
 
@@ -40,4 +70,17 @@ class ObjectWrong(ColdError):
 
     def __init__(self, key: str, *, wanted: str, found: str) -> None:
         super().__init__(f"{key}: the store has {found}, {wanted} was sent")
+        self.key = key
+
+
+class ObjectLost(ColdError):
+    """The store lost a published object, and it cannot be put back. The local copy is kept."""
+
+    kind: ClassVar[Kind] = Kind.CORRUPT
+
+    def __init__(self, key: str, *, found: str, reason: str) -> None:
+        super().__init__(
+            f"the store lost what was published: {found}. It cannot be put back: {reason}. The "
+            f"local copy is kept, and with it everything behind it"
+        )
         self.key = key

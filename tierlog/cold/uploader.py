@@ -1,5 +1,8 @@
 """Uploads one partition: sealed segments in order, each sent, asked for, and published.
 
+Also tells HEAD what was deleted: the log's `trimmed_to` is durable before anybody hears of it, and
+every turn that finds HEAD behind it moves HEAD's start, whatever failed or died in between.
+
 `sealed -> uploaded -> published`: an object is sent under a key of its own, the store is asked what
 it has of it, then HEAD is replaced. Only that makes the bytes cold. Objects that were sent and
 could not be published are kept in mind, so that an outage in between costs no second upload; what a
@@ -17,7 +20,15 @@ from functools import partial
 from tierlog.cold import sending, tree
 from tierlog.cold.cell import pause
 from tierlog.cold.changes import Append, MoveLogStart
-from tierlog.cold.choosing import Upcoming, backlog, check_agrees, lineage_of, upcoming
+from tierlog.cold.choosing import (
+    Upcoming,
+    backlog,
+    check_agrees,
+    check_goes_on,
+    lineage_of,
+    published,
+    upcoming,
+)
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head
 from tierlog.cold.layout import segment_key
@@ -48,23 +59,19 @@ class Sent:
 
 
 class Publishing:
-    """The change that a publish is: new segments, what is passed over before them, and the start
-    that DeleteRecords gave the partition meanwhile."""
+    """The change that a publish is: new segments, and a torn write that is passed over before
+    them."""
 
-    def __init__(self, append: Append, first: Sent, *, log_start: Offset, now_ms: int) -> None:
+    def __init__(self, append: Append, first: Sent, *, now_ms: int) -> None:
         self._append = append
         self._first = first
-        self._log_start = log_start
         self._now_ms = now_ms
 
     async def __call__(self, head: Head) -> Draft | None:
         end = head.next_offset
         if self._first.torn_from == end < self._first.entry.base:
             head = tree.skip(head, self._first.entry.base, now_ms=self._now_ms)
-        draft = await self._append(head)
-        if draft is None or not end < self._log_start > draft.head.log_start:
-            return draft
-        return replace(draft, head=replace(draft.head, log_start=self._log_start))
+        return await self._append(head)
 
 
 class PartitionUploader:
@@ -92,15 +99,26 @@ class PartitionUploader:
         self._settings = settings
         self._stats = stats
         self._sent: list[Sent] = []
+        self._vouched: dict[str, Offset] = {}
+        """Objects with this log's own bytes, published by this process or compared, and where they
+        end. Only those that the log still has."""
 
     # What is there to do
 
     def has_work(self) -> bool:
-        """Whether something is sealed that is not cold, as far as this node knows."""
+        """Whether something is sealed that is not cold, or deleted and HEAD does not say so, as far
+        as this node knows."""
+        if self.is_start_untold:
+            return True
         if self.is_stopped:
             return bool(self._sent)
         end = self.prefix.uploaded_end
         return any(one.next_offset > end for one in self.log.sealed())
+
+    @property
+    def is_start_untold(self) -> bool:
+        """Whether records were deleted here that HEAD still lists."""
+        return min(self.log.trimmed_to, self.prefix.uploaded_end) > self.prefix.log_start
 
     def look(self, now_ms: int) -> None:
         """Bring the status up to date. Where nothing is uploaded, nothing waits for it."""
@@ -116,29 +134,35 @@ class PartitionUploader:
     # Uploading
 
     async def upload(self) -> None:
-        """Upload and publish everything that is sealed now or while it runs."""
+        """One publish of what is sealed, `commit_segments_max` segments at most: whoever has more
+        comes again, after the others."""
         head = await self._claimed()
-        while True:
-            following = self._following(head)
-            if self._sent and (following is None or self._is_publish_due(following)):
-                head = await self._publish()
-            elif following is None:
-                return
-            else:
-                await self._send_or_publish(following, head)
+        while (following := self._following(head)) is not None:
+            if self._sent and self._is_publish_due(following):
+                break
+            await self._send_or_publish(following, head)
+        if self._sent:
+            await self._publish()
 
     async def _claimed(self) -> Head:
+        if not self.publisher.is_claimed:
+            check_goes_on(self.log, await self._found())
         head = await self.mended(self.publisher.claim)
         check_agrees(self.log, head)
         self.prefix.adopt(head)
-        return await self._move_start(head, head.next_offset)
+        return await self._tell_start(head)
 
-    async def _move_start(self, head: Head, end: Offset) -> Head:
-        """DeleteRecords beyond what was cold had only the local log to tell: tell HEAD, before it
-        grows past that. `end`: where the bucket ended before; drops never move the local start
-        beyond it, so a start that lies there is the partition's own."""
-        start = self.log.log_start
-        if start > max(end, head.log_start):
+    async def _found(self) -> Head | None:
+        """HEAD before it is claimed."""
+        try:
+            return await self.publisher.refresh()
+        except HeadLost:
+            return self.publisher.head  # The claim puts it back.
+
+    async def _tell_start(self, head: Head) -> Head:
+        """What was deleted from the log is deleted in the bucket (U10)."""
+        start = min(self.log.trimmed_to, head.next_offset)
+        if start > head.log_start:
             head = await self.publisher.commit(MoveLogStart(start))
             self.prefix.adopt(head)
         return head
@@ -147,7 +171,7 @@ class PartitionUploader:
         if self.is_stopped:
             return None
         end = self._sent[-1].entry.next_offset if self._sent else head.next_offset
-        return upcoming(self.log, end)
+        return upcoming(self.log, end, deleted_to=max(self.log.trimmed_to, head.log_start))
 
     def _is_publish_due(self, following: Upcoming) -> bool:
         is_adjacent = following.base == self._sent[-1].entry.next_offset
@@ -169,7 +193,12 @@ class PartitionUploader:
     async def _send(self, following: Upcoming, head: Head) -> Sent | None:
         """None: the segment was trimmed meanwhile."""
         try:
-            staged = await self._stage(following, head)
+            append_ms = following.segment.last_append_ms
+            now_ms = self._env.clock.now_ms()
+            key = self._new_key(following.base, following.last)
+            staged = await self._stage(
+                following, head, key=key, max_append_ms=append_ms if append_ms >= 0 else now_ms
+            )
         except FileNotFoundError:
             if following.segment in self.log.sealed():
                 raise
@@ -194,20 +223,21 @@ class PartitionUploader:
         stat = await sending.landed(self._store, key, entry, self._env.tasks)
         return replace(entry, version_id=stat.version_id)
 
-    async def _stage(self, following: Upcoming, head: Head) -> Staged:
-        segment, place = following.segment, self.publisher.place
-        producers = await self.log.producers_at(segment.next_offset)
-        now_ms = self._env.clock.now_ms()
+    async def _stage(
+        self, following: Upcoming, head: Head, *, key: str, max_append_ms: int
+    ) -> Staged:
+        place = self.publisher.place
+        producers = await self.log.producers_at(following.segment.next_offset)
         return await self._env.tasks.in_thread(
             partial(
                 stage,
                 self._env.disk,
                 following,
                 Label(topic=place.topic, topic_id=place.topic_id, partition=place.partition),
-                key=self._new_key(following.base, following.last),
+                key=key,
                 producers=producers,
                 lineage=lineage_of(self.log, head, following.base),
-                max_append_ms=segment.last_append_ms if segment.last_append_ms >= 0 else now_ms,
+                max_append_ms=max_append_ms,
                 single_bytes_max=self._settings.single_put_bytes_max,
                 part_bytes=self._settings.part_bytes,
             )
@@ -222,19 +252,40 @@ class PartitionUploader:
             attempt=int.from_bytes(self._env.rng.randbytes(8)),
         )
 
+    async def put_back(self, entry: Entry, head: Head) -> str | None:
+        """Send a published object that the store lost once more, from the local segment. Returns
+        why that is not possible; None once the store answers for it.
+
+        The manifest cannot name another object for the same offsets (`history`), so it must be the
+        same key, and the very same bytes: then no reader can tell, whatever lands when.
+        """
+        if entry.version_id is not None:
+            return "the manifest names a version of it, and the store would make another"
+        following = published(self.log, entry)
+        if following is None:
+            return "no single local segment holds its records"
+        staged = await self._stage(
+            following, head, key=entry.key, max_append_ms=entry.max_append_ms
+        )
+        if staged.entry.sha256 != entry.sha256:
+            return "the object that the local segment makes is another, byte for byte"
+        key = self.publisher.keys.full(entry.key)
+        await sending.send(self._store, key, staged)
+        await sending.landed(self._store, key, entry, self._env.tasks)
+        return None
+
     # Publishing
 
     async def _publish(self) -> Head:
-        sent, end = self._sent, self.prefix.uploaded_end
+        sent = self._sent
         append = Append(
             [one.entry for one in sent],
             store=self._store,
             keys=self.publisher.keys,
             env=self._env,
-            log_start=self.log.log_start,
+            trimmed_to=self.log.trimmed_to,
         )
-        now_ms = self._env.clock.now_ms()
-        change = Publishing(append, sent[0], log_start=self.log.log_start, now_ms=now_ms)
+        change = Publishing(append, sent[0], now_ms=self._env.clock.now_ms())
         try:
             head = await self.mended(lambda: self.publisher.commit(change))
         except NotNext:
@@ -243,10 +294,19 @@ class PartitionUploader:
             head = await self.publisher.claim()
         else:
             self._stats.publish_count += 1
+            self.vouch(*(one.entry for one in sent))
         self._sent = []
-        head = await self._move_start(head, end)  # Deleted while the commit was on its way.
         self.prefix.adopt(head)
-        return head
+        return await self._tell_start(head)  # Deleted while the commit was on its way.
+
+    def is_vouched(self, entry: Entry) -> bool:
+        """Whether the object surely has the bytes that the log has under its offsets."""
+        return entry.key in self._vouched
+
+    def vouch(self, *entries: Entry) -> None:
+        start = self.log.log_start
+        self._vouched = {key: end for key, end in self._vouched.items() if end > start}
+        self._vouched.update((one.key, one.next_offset) for one in entries)
 
     async def mended(self, call: Callable[[], Awaitable[Head]]) -> Head:
         """What `call` answers. Where the store lost HEAD, it is put back from the local copy."""

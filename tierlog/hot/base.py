@@ -59,6 +59,7 @@ class LogState:
         "scanned_bytes",
         "segments",
         "settings",
+        "trimmed_to",
     )
 
     def __init__(self, directory: "LogDirectory", name: str, settings: LogSettings) -> None:
@@ -84,6 +85,7 @@ class LogState:
         self.scanned_bytes = recovered.scanned_bytes
         self.gaps = recovered.gaps
         self.log_start = recovered.log_start
+        self.trimmed_to = recovered.trimmed_to
         self.epochs = recovered.epochs
         self.producers = recovered.producers
         self.segments = SegmentList(self.path, opened.damage)

@@ -9,6 +9,8 @@ It is replaced whole (`smallfile`), always after what it speaks of is fsynced:
   and agree. A segment on disk that is longer, or missing here, is scanned from there on.
 - `log_start`, `epochs` (leader epoch, start offset), and the `boot` of the machine that wrote it:
   in the same boot the page cache survived, and only the very end may be torn.
+- `trimmed_to`: what lies below it was given up on purpose; at most `log_start`. Absent in files of
+  older versions, which did not tell: then nothing is known to be given up.
 - `clean`: the log was closed in order. Files and checkpoint then agree and nothing is scanned.
 
 A checkpoint that is missing or damaged costs a scan of the whole log, never a record.
@@ -28,12 +30,16 @@ from tierlog.types import LeaderEpoch, Offset, Position, TimestampMs
 
 VERSION = 1
 
+NOTHING_TRIMMED = Offset(0)
+"""Also where nobody wrote it down."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     boot: str
     clean: bool
     log_start: Offset
+    trimmed_to: Offset = NOTHING_TRIMMED
     durable_end: Offset
     segments: tuple[SegmentNumbers, ...]
     epochs: tuple[EpochStart, ...]
@@ -46,6 +52,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             "boot": checkpoint.boot,
             "clean": checkpoint.clean,
             "log_start": checkpoint.log_start,
+            "trimmed_to": checkpoint.trimmed_to,
             "durable_end": checkpoint.durable_end,
             "segments": checkpoint.segments,
             "epochs": checkpoint.epochs,
@@ -66,6 +73,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint | None:
         boot=fields["boot"],
         clean=fields["clean"],
         log_start=Offset(fields["log_start"]),
+        trimmed_to=Offset(fields.get("trimmed_to", NOTHING_TRIMMED)),
         durable_end=Offset(fields["durable_end"]),
         segments=tuple(_numbers(*entry) for entry in fields["segments"]),
         epochs=tuple(

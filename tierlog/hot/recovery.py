@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from tierlog.env import Disk, File
 from tierlog.hot import names, smallfile
-from tierlog.hot.checkpoint import Checkpoint, load_checkpoint, store_checkpoint
+from tierlog.hot.checkpoint import NOTHING_TRIMMED, Checkpoint, load_checkpoint, store_checkpoint
 from tierlog.hot.endmark import EndMark, boot_digest, load_end, store_end
 from tierlog.hot.epochs import LeaderEpochs
 from tierlog.hot.files import FilePool
@@ -54,6 +54,7 @@ class Recovered:
     trusted_from: dict[Offset, Position]
     """Per segment, the position from which its bytes were scanned now."""
     log_start: Offset
+    trimmed_to: Offset
     epochs: LeaderEpochs
     producers: Producers
     gaps: list[Gap]
@@ -133,6 +134,7 @@ class Recovery:
             segments=self.segments,
             trusted_from=self.trusted_from,
             log_start=self.log_start,
+            trimmed_to=self._trimmed_to,
             epochs=self.epochs,
             producers=self.producers,
             gaps=self.gaps,
@@ -194,6 +196,11 @@ class Recovery:
         if self.checkpoint is not None:
             return self.checkpoint.log_start
         return bases[0] if bases else self.start
+
+    @property
+    def _trimmed_to(self) -> Offset:
+        """What the checkpoint alone knows: without it nothing counts as given up."""
+        return NOTHING_TRIMMED if self.checkpoint is None else self.checkpoint.trimmed_to
 
     def _believe(self, bases: list[Offset]) -> list[Offset] | None:
         """Take over what the checkpoint vouches for; return what must be scanned, None if nothing.
@@ -457,6 +464,7 @@ class Recovery:
             boot=self.boot,
             clean=self.is_clean,
             log_start=self.log_start,
+            trimmed_to=self._trimmed_to,
             durable_end=log_end,
             segments=tuple(segment.numbers for segment in self.segments),
             epochs=self.epochs.entries,

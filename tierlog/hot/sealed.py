@@ -1,6 +1,6 @@
 """What a log has ready for another tier: segments that will never change again.
 
-The log does not know who takes them. Whoever has a copy elsewhere trims the log, as retention does.
+The log does not know who takes them. Whoever has a copy elsewhere drops them (`shortening`).
 """
 
 from contextlib import closing

@@ -1,4 +1,9 @@
-"""Making a log shorter: from the front by retention, from the back by truncation."""
+"""Making a log shorter: from the front by a trim or a drop, from the back by truncation.
+
+A trim is a wish: what lies below is given up, by retention or DeleteRecords, and `trimmed_to`
+remembers it. A drop removes what another copy has: the records are as good as before, elsewhere.
+`trimmed_to <= log_start`; the difference is what only the other copy can answer for.
+"""
 
 from dataclasses import replace
 
@@ -39,13 +44,26 @@ class ShortenedLog(SealedLog):
         return end
 
     def trim(self, start: Offset) -> None:
-        """Move the log start offset up, at most to the visible end.
+        """Give up what lies below `start`, at most the visible end, wherever it is kept.
 
-        Segments wholly below it go with the next sync job, those being synced with the one after.
+        The log start offset moves along; below it already, only `trimmed_to` does. Segments wholly
+        below the start go with the next sync job, those being synced with the one after.
         """
+        self._require_open()
+        if not self.trimmed_to <= start <= self.visible_end:
+            raise OffsetOutOfRange(start, log_start=self.trimmed_to, log_end=self.visible_end)
+        self.trimmed_to = start
+        self._start_at(max(self.log_start, start))
+
+    def drop(self, start: Offset) -> None:
+        """Let go what lies below `start`, at most the visible end: another copy has it. As `trim`,
+        but nothing is given up."""
         self._require_open()
         if not self.log_start <= start <= self.visible_end:
             raise OffsetOutOfRange(start, log_start=self.log_start, log_end=self.visible_end)
+        self._start_at(start)
+
+    def _start_at(self, start: Offset) -> None:
         self.log_start = start
         self.epochs.trim(start)
         self.segments.damage = [span for span in self.segments.damage if span[1] > start]

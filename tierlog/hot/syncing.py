@@ -113,6 +113,7 @@ class SyncedLog(LogState):
             boot=self._boot,
             clean=clean,
             log_start=self.log_start,
+            trimmed_to=self.trimmed_to,
             durable_end=self.log_end,
             segments=tuple(segment.numbers for segment in self.segments),
             epochs=self.epochs.entries,

@@ -132,6 +132,19 @@ COLD_TIER: Final = (
         "Segments that left the local disk because the store has them.",
         of_tier(lambda tier: tier.stats.dropped_segments),
     ),
+    Family(
+        "tierlog_tier_lost_objects_total",
+        "counter",
+        "Times that a published object was missing or wrong in the store when its local copy was "
+        "to go; the copy stays until the object is back. 0, always.",
+        of_tier(lambda tier: tier.stats.lost_objects),
+    ),
+    Family(
+        "tierlog_tier_put_back_objects_total",
+        "counter",
+        "Those of them that were sent again from the local copy, byte for byte.",
+        of_tier(lambda tier: tier.stats.put_back_objects),
+    ),
 )
 
 COLD_TOPICS: Final = (

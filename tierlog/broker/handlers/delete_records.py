@@ -2,8 +2,10 @@
 watermark.
 
 The low watermark is answered once it is durable: records that somebody was told are gone do not
-come back after a crash; for records in the bucket that is when the manifest says so. An offset at
-or below the log start is no error; there is nothing to do.
+come back after a crash. The log notes it first; for records in the bucket the manifest must say so
+as well, and where that fails or takes longer than the request's timeout, the sender hears an error
+and the uploader goes on telling it. An offset at or below the log start is no error; there is
+nothing to do.
 """
 
 from __future__ import annotations
@@ -45,17 +47,17 @@ async def handle(request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResp
         DeleteRecordsTopicResult(
             name=topic.name,
             partitions=[
-                await of_partition(topic.name, asked, call, trimmed)
+                of_partition(topic.name, asked, call, trimmed)
                 async for asked in in_turns(topic.partitions)
             ],
         )
         async for topic in in_turns(request.topics)
     ]
-    await settle(trimmed, deadline)
+    await settle(trimmed, deadline, call)
     return DeleteRecordsResponse(throttle_time_ms=0, topics=topics)
 
 
-async def of_partition(
+def of_partition(
     name: str,
     asked: DeleteRecordsPartition,
     call: Call,
@@ -70,7 +72,7 @@ async def of_partition(
         topic = call.node.topics.named(name)
         partition = topic.partition(index)
         check_allowed(topic)
-        result.low_watermark = await trim(partition, asked.offset, call)
+        result.low_watermark = trim(partition, asked.offset, call)
         trimmed.append((partition, result))
     except TierlogError as error:
         refuse(result, error)
@@ -82,24 +84,24 @@ def refuse(result: DeleteRecordsPartitionResult, error: TierlogError) -> None:
 
 
 async def settle(
-    trimmed: list[tuple[Partition, DeleteRecordsPartitionResult]], deadline: Deadline
+    trimmed: list[tuple[Partition, DeleteRecordsPartitionResult]], deadline: Deadline, call: Call
 ) -> None:
     """Wait for the disk: for all at once, which makes one round of syncs, and for each partition
     once, however often it was named. Also where nothing was trimmed: the start may come from a
     request whose trim is under way."""
     partitions = list(dict.fromkeys(partition for partition, _ in trimmed))
-    faults = await asyncio.gather(*(fault_of(partition, deadline) for partition in partitions))
+    faults = await asyncio.gather(*(fault_of(one, deadline, call) for one in partitions))
     told = dict(zip(partitions, faults, strict=True))
     for partition, result in trimmed:
         if (fault := told[partition]) is not None:
             refuse(result, fault)
 
 
-async def fault_of(partition: Partition, deadline: Deadline) -> TierlogError | None:
+async def fault_of(partition: Partition, deadline: Deadline, call: Call) -> TierlogError | None:
     """What kept the trim from being durable in time."""
     try:
         what = f"trim of {partition.topic.name}-{partition.index}"
-        await deadline.wait(settled(partition), what=what)
+        await deadline.wait(settled(partition, call), what=what)
     except TierlogError as error:
         return error
     return None
@@ -116,9 +118,9 @@ def check_allowed(topic: Topic) -> None:
         raise PolicyViolation(f"topic {topic.name!r} is compacted and never deletes by age")
 
 
-async def trim(partition: Partition, offset: int, call: Call) -> Offset:
+def trim(partition: Partition, offset: int, call: Call) -> Offset:
     """Move the log start up, if it is not there yet; returns where it is."""
-    log, log_start = partition.log, partition.log_start
+    log_start = partition.log_start
     end = partition.high_watermark
     wanted = end if offset == TO_HIGH_WATERMARK else Offset(offset)
     if not 0 <= wanted <= end:
@@ -126,15 +128,15 @@ async def trim(partition: Partition, offset: int, call: Call) -> Offset:
     partition.check_start()  # Beside a bucket that has not answered nobody knows what it adds.
     if wanted <= log_start:
         return log_start
-    cold, tiering = partition.cold, call.node.tiering
-    if cold is not None and tiering is not None and cold.log_start < cold.uploaded_end:
-        # What lies behind the uploaded end is skipped by the next publish (U10).
-        start = min(wanted, cold.uploaded_end)
-        await tiering.delete_records(partition.topic, partition.index, start)
-    if wanted > log.log_start:
-        log.trim(wanted)
+    if partition.cold is not None and (tiering := call.node.tiering) is not None:
+        tiering.check_may_delete(partition.cold)
+    partition.log.trim(wanted)
     return partition.log_start
 
 
-async def settled(partition: Partition) -> None:
+async def settled(partition: Partition, call: Call) -> None:
+    """On the disk, then in the bucket. What is not uploaded yet is skipped by the next publish, or
+    told to it (U10)."""
     await partition.log.settle()
+    if partition.cold is not None and (tiering := call.node.tiering) is not None:
+        await tiering.delete_records(partition)

@@ -228,6 +228,7 @@ class PendingFetch:
             return Read(ask.partition, 0, end, log_start)
         cold: ColdRead | None = None
         if offset < log.log_start:
+            partition.check_cold(offset)
             cold = self._cold.read(partition, key, ask, bytes_max=max(limit, 0))
             if cold is None:  # On its way.
                 return Read(ask.partition, 0, end, log_start)

@@ -153,7 +153,7 @@ async def first_at_time(
 ) -> tuple[int, int] | None:
     """In the bucket first, where the older records are; then in the local log."""
     if (cold := partition.older) is not None and (proxy := call.node.proxy) is not None:
-        found = await proxy.search_time(cold, timestamp)
+        found = await proxy.search_time(cold, timestamp, start=partition.log_start)
         if found is not None:
             return found
     return await call.node.searches.run(partition.log.search_time(timestamp))
@@ -164,7 +164,7 @@ async def latest_by_time(partition: Partition, call: Call) -> tuple[int, int] | 
     local = await call.node.searches.run(partition.log.search_latest())
     if (cold := partition.older) is None or (proxy := call.node.proxy) is None:
         return local
-    older = await proxy.search_latest(cold)
+    older = await proxy.search_latest(cold, start=partition.log_start)
     if older is None or local is None:
         return older or local
     return older if older[1] >= local[1] else local

@@ -72,9 +72,12 @@ class Drafts:
             self._disk.unlink(path)
 
     def close(self) -> None:
+        """Does not fail: a write whose caller went away may still be under way in a thread; what it
+        leaves is swept by the next start."""
         lock, self._lock = self._lock, None
         if lock is not None:
-            self._empty(self._own)
+            with suppress(OSError):
+                self._empty(self._own)
             lock.release()
 
     def _write(self, path: str, key: str, body: Body, *, sync: bool) -> Sum:
