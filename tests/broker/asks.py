@@ -125,6 +125,17 @@ def offsets_in(batches: Bytes | None) -> list[int]:
     return [record.offset for record in records_in(batches)]
 
 
+async def offsets_at(served: Served, name: str, timestamps: dict[int, int]) -> Any:
+    """Of many partitions, each at its time, by one request."""
+    asked = [
+        ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=-1)
+        for index, timestamp in timestamps.items()
+    ]
+    topic = ListOffsetsTopic(name=name, partitions=asked)
+    response = await served.call(ListOffsetsRequest(replica_id=-1, topics=[topic]), 11)
+    return response.topics[0].partitions
+
+
 async def offset_at(served: Served, name: str, timestamp: int, *, epoch: int = -1) -> Any:
     asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
     topic = ListOffsetsTopic(name=name, partitions=[asked])

@@ -1,6 +1,10 @@
 """Fetch over both tiers: a consumer cannot tell which one served it, only the clock can."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest.mock import patch
 
 from tests.broker import asks
 from tests.broker.coldworld import ColdServed, Lives, in_world, until
@@ -148,6 +152,65 @@ async def test_what_has_arrived_is_not_read_again_while_the_fetch_waits(lives: L
         assert asyncio.get_running_loop().time() - before_s < 5
         assert served.node.proxy is not None
         assert served.node.proxy.stats.reads == 2
+
+
+@in_world
+async def test_what_arrives_first_waits_for_what_arrives_later(lives: Lives) -> None:
+    """`min_bytes` is more than either partition has."""
+    async with lives.node() as served:
+        await served.tiered("t", partitions=2)
+        for index in range(2):
+            await served.make_cold("t", b"x" * 1000, index=index)
+        await served.values("t", index=0)
+        proxy = served.node.proxy
+        assert proxy is not None
+        before = proxy.stats.reads
+        lives.store.is_open.clear()
+        asked = asks.fetch_topic("t", 0, 1)
+        fetching = asyncio.ensure_future(
+            asks.fetch_all(served, asked, wait_ms=60_000, min_bytes=1500)
+        )
+        await asyncio.sleep(5)
+        assert not fetching.done()
+        lives.store.is_open.set()
+        (topic,) = (await asyncio.wait_for(fetching, 5)).responses
+        assert [asks.offsets_in(one.records) for one in topic.partitions] == [[0], [0]]
+        assert proxy.stats.reads == before + 2
+
+
+@in_world
+async def test_with_too_many_reads_under_way_a_fetch_is_empty_in_the_end(lives: Lives) -> None:
+    async with lives.node() as served:
+        await with_both_tiers(served)
+        with at_most(served, 0):
+            before_s = asyncio.get_running_loop().time()
+            answer = await asks.fetch(served, asks.fetch_topic("t"), wait_ms=300)
+            assert (answer.error_code, answer.records) == (ErrorCode.NONE, b"")
+            assert 0.29 < asyncio.get_running_loop().time() - before_s < 0.5
+        assert (await served.values("t"))[0] == b"a"
+
+
+@in_world
+async def test_what_was_too_much_is_asked_for_when_other_reads_have_ended(lives: Lives) -> None:
+    async with lives.node() as served:
+        await served.tiered("t", partitions=3)
+        for index in range(3):
+            await served.make_cold("t", b"v%d" % index, index=index)
+        with at_most(served, 1):
+            asked = asks.fetch_topic("t", 0, 1, 2)
+            response = await asks.fetch_all(served, asked, wait_ms=60_000, min_bytes=10_000)
+        (topic,) = response.responses
+        assert [asks.offsets_in(one.records) for one in topic.partitions] == [[0]] * 3
+
+
+@contextmanager
+def at_most(served: ColdServed, reads: int) -> Iterator[None]:
+    """Cold reads under way."""
+    proxy = served.node.proxy
+    assert proxy is not None
+    settings = proxy._settings
+    with patch.object(proxy, "_settings", replace(settings, reads_max=reads)):
+        yield
 
 
 @in_world

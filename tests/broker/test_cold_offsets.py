@@ -1,5 +1,7 @@
 """ListOffsets and OffsetForLeaderEpoch over both tiers, before and after a restart."""
 
+import asyncio
+
 from tests.broker import asks
 from tests.broker.coldworld import ColdServed, Lives, in_world, until
 from tierlog.wire.error_codes import ErrorCode
@@ -52,6 +54,22 @@ async def test_a_topic_that_is_not_tiered_has_nothing_in_the_store(lives: Lives)
         await served.create("t", remote_storage_enable="false")
         await served.append("t", b"a")
         assert await places(served) == [0, -1, 0, -1, 1]
+
+
+@in_world
+async def test_many_partitions_are_searched_by_time_at_once_but_not_all(lives: Lives) -> None:
+    async with lives.node() as served:
+        await served.tiered("t", partitions=20)
+        for index in range(20):
+            await served.make_cold("t", b"a", b"b", index=index, at_ms=T + index)
+        lives.store.is_open.clear()
+        asked = asyncio.ensure_future(asks.offsets_at(served, "t", dict.fromkeys(range(20), T + 1)))
+        await until(lambda: lives.store.held >= 16)
+        await asyncio.sleep(5)
+        assert lives.store.held == 16
+        lives.store.is_open.set()
+        found = [(one.partition_index, one.offset, one.error_code) for one in await asked]
+        assert found == [(0, 1, 0), *((index, 0, 0) for index in range(1, 20))]
 
 
 @in_world

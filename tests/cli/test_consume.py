@@ -7,13 +7,19 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.compat import data_answers
 from tests.compat.recorder import Recorder
+from tests.compat.world import Partition
+from tierlog.cli import consume
 from tierlog.records.record import Record, encode_batch
 from tierlog.types import Offset, TimestampMs
+from tierlog.wire.error_codes import ErrorCode
+from tierlog.wire.messages.fetch import FetchPartition, PartitionData
 
 HOUR = 3_600_000
 
@@ -258,3 +264,56 @@ def test_a_damaged_batch_is_a_failure_with_a_sentence(cli: Cli, broker: Recorder
     assert outcome.code == 1
     assert outcome.err.startswith("tierlog: ")
     assert "Traceback" not in outcome.err
+
+
+# Errors
+
+
+@contextmanager
+def refusing(code: ErrorCode, *, partition: int = 0, times: int = 10**9) -> Iterator[None]:
+    """The broker answers so many fetches of the partition with this error."""
+    really, left = data_answers._fetched, times
+
+    def fetched(found: Partition | None, asked: FetchPartition, version: int) -> PartitionData:
+        nonlocal left
+        answer = really(found, asked, version)
+        if asked.partition == partition and left > 0:
+            left -= 1
+            answer.error_code, answer.records = code, b""
+        return answer
+
+    with patch.object(data_answers, "_fetched", fetched):
+        yield
+
+
+def test_damaged_records_end_it_with_a_sentence_at_once(cli: Cli) -> None:
+    with refusing(ErrorCode.CORRUPT_MESSAGE):
+        outcome = cli("consume", "t", "-p", "0", "--offset", "2")
+    assert outcome.code == 1
+    assert outcome.out == ""
+    assert outcome.err.startswith("tierlog: the records of t-0 at offset 2 are damaged")
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_after_some_seconds_of_errors_it_says_what_it_waits_for(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume, "SILENT_S_MAX", 0.0)
+    with refusing(ErrorCode.KAFKA_STORAGE_ERROR, times=3):
+        outcome = cli("consume", "t", "-p", "0")
+    assert (outcome.code, outcome.lines) == (0, ZERO)
+    (line,) = outcome.err.splitlines()
+    assert line.startswith("still trying, the last answer was KAFKA_STORAGE_ERROR (56): t-0 at ")
+    assert "object store" in line
+
+
+def test_an_error_that_passes_soon_needs_no_words(cli: Cli) -> None:
+    with refusing(ErrorCode.KAFKA_STORAGE_ERROR, times=1):
+        outcome = cli("consume", "t")
+    assert (outcome.code, sorted(outcome.lines), outcome.err) == (0, ZERO + ONE, "")
+
+
+def test_the_records_of_other_partitions_do_not_wait_for_one_in_trouble(cli: Cli) -> None:
+    with refusing(ErrorCode.KAFKA_STORAGE_ERROR):
+        outcome = cli("consume", "t", "-n", "2")
+    assert (outcome.code, outcome.lines) == (0, ONE)

@@ -23,7 +23,7 @@ from tests.fetchproxy.support import (
     upload,
     whole,
 )
-from tierlog.fetchproxy import ColdRead, FetchProxy, ProxySettings
+from tierlog.fetchproxy import ColdRead, FetchProxy, ProxySettings, TooManyReads
 from tierlog.hot.errors import OffsetOutOfRange
 from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.records.batch import iter_batches
@@ -315,4 +315,54 @@ async def test_without_room_on_the_disk_chunks_are_served_from_memory() -> None:
     assert proxy.stats.not_cached > 0
     chunks = sum(-(-entry.data_bytes // CHUNK) for entry in prefix.entries)
     assert proxy.stats.chunk_gets <= chunks + 3
+    await proxy.close()
+
+
+# Reads under way
+
+
+async def test_reads_of_one_place_share_one_read() -> None:
+    segments = even_history()
+    proxy, prefix, store = await begin(segments)
+    store.gate = asyncio.Event()
+    before = len(asyncio.all_tasks())
+    reads = [proxy.read(prefix, Offset(0), bytes_max=1000) for _ in range(500)]
+    await settled()
+    assert len(asyncio.all_tasks()) - before < 5
+    for gone in reads[:100]:
+        assert isinstance(gone, asyncio.Future)
+        gone.cancel()  # Who goes away takes nothing from the others.
+    store.gate.set()
+    found = [await one for one in reads[100:] if isinstance(one, asyncio.Future)]
+    assert len(found) == 400
+    assert {bytes(one.records) for one in found} == {whole(segments)[: len(found[0].records)]}
+    assert proxy.stats.reads == 1
+    assert proxy.stats.reads_shared == 499
+    await proxy.close()
+
+
+async def test_reads_of_other_places_and_sizes_have_their_own_answers() -> None:
+    proxy, prefix, store = await begin(even_history())
+    store.gate = asyncio.Event()
+    asked = [(0, 500), (0, 1000), (1, 500)]
+    reads = [proxy.read(prefix, Offset(offset), bytes_max=size) for offset, size in asked]
+    store.gate.set()
+    found = [await one for one in reads if isinstance(one, asyncio.Future)]
+    assert [(one.base_offset, one.next_offset) for one in found] == [(0, 1), (0, 2), (1, 2)]
+    await proxy.close()
+
+
+async def test_no_more_reads_than_allowed_are_under_way() -> None:
+    proxy, prefix, store = await begin(even_history(), replace(SMALL, reads_max=2))
+    store.gate = asyncio.Event()
+    reads = [proxy.read(prefix, Offset(offset), bytes_max=500) for offset in (0, 20)]
+    shared = proxy.read(prefix, Offset(20), bytes_max=500)
+    with pytest.raises(TooManyReads):
+        proxy.read(prefix, Offset(30), bytes_max=500)
+    store.gate.set()
+    for waited in (*reads, shared):
+        assert isinstance(waited, asyncio.Future)
+        await waited
+    await settled()
+    assert (await read(proxy, prefix, 30, bytes_max=500)).base_offset == 30
     await proxy.close()

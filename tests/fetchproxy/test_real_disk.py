@@ -1,13 +1,17 @@
 """The proxy on this machine's disk and threads: what leaves is a view of a mapped file."""
 
 import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from tests.fetchproxy.support import CHUNK, WHOLE_CHUNKS, Watched, even_history, read_all, upload
 from tierlog.env import LocalTasks, local_env, mapped_bytes
 from tierlog.fetchproxy import ColdPrefix, ColdRead, FetchProxy
-from tierlog.types import Offset
+from tierlog.fetchproxy.pieces import FilePiece
+from tierlog.types import Bytes, Offset, TimestampMs
 
 
 async def test_a_history_is_read_through_mapped_files_and_again_after_a_restart(
@@ -58,3 +62,36 @@ async def test_an_answer_of_one_chunk_holds_no_memory_and_outlives_its_file(
     assert isinstance(env.tasks, LocalTasks)
     env.tasks.close()
     await asyncio.sleep(0)
+
+
+async def test_what_is_not_in_the_page_cache_is_read_by_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments = even_history(segments=3)
+    store = Watched()
+    prefix = await upload(store, segments)
+    env = local_env()
+    proxy = FetchProxy(env, store, WHOLE_CHUNKS, str(tmp_path / "cache"))
+    await proxy.start()
+    await read_all(proxy, prefix)
+    await proxy.close()
+    threads = []
+
+    def pread(piece: FilePiece, size: int, position: int) -> Bytes:
+        threads.append(threading.get_ident())
+        return really(piece, size, position)
+
+    really = FilePiece.pread
+    monkeypatch.setattr(FilePiece, "pread", pread)
+    monkeypatch.setattr(FilePiece, "is_cached", lambda *_: False)
+    proxy = FetchProxy(env, store, WHOLE_CHUNKS, str(tmp_path / "cache"))
+    await proxy.start()
+    everything = b"".join(batch for segment in segments for batch in segment)
+    assert await read_all(proxy, prefix) == everything
+    assert await proxy.search_time(prefix, TimestampMs(1050)) == (50, 1050)
+    assert await proxy.search_latest(prefix) == (119, 1119)
+    await proxy.close()
+    assert threads
+    assert threading.get_ident() not in threads
+    assert isinstance(env.tasks, LocalTasks)
+    env.tasks.close()

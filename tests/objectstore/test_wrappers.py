@@ -144,6 +144,45 @@ async def test_what_is_certain_is_not_asked_again() -> None:
     assert len(plan.requests) == 1
 
 
+def test_a_store_that_throttles_everything_is_not_asked_six_times_as_much() -> None:
+    async def scenario(world: SimWorld) -> None:
+        env = world.env("a")
+        plan = Scripted([Trouble.THROTTLED] * 10_000)
+        inner = memory()
+        await put(inner, "a", b"data")
+        patience = Patience(quota=100, repetition_cost=5)
+        store = Retrying(Faulty(inner, env.rng, plan), env, patience)
+        calls = (store.get("a") for _ in range(200))
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(one, StoreThrottled) for one in found)
+        assert len(plan.requests) == 200 + 20
+        with pytest.raises(StoreThrottled):
+            await store.get("a")
+        assert len(plan.requests) == 221, "no repetition is left"
+
+    simulate(scenario, seed=1)
+
+
+def test_successes_earn_repetitions_back() -> None:
+    async def scenario(world: SimWorld) -> None:
+        env = world.env("a")
+        inner = memory()
+        await put(inner, "a", b"data")
+        plan = Scripted([Trouble.THROTTLED] * 2 + [None] * 5 + [Trouble.THROTTLED])
+        store = Retrying(Faulty(inner, env.rng, plan), env, Patience(quota=5, repetition_cost=5))
+        with pytest.raises(StoreThrottled):
+            await store.get("a")
+        assert store.quota.left == 0
+        for _ in range(5):
+            await store.get("a")
+        assert store.quota.left == 5
+        await store.get("a")
+        assert len(plan.requests) == 2 + 5 + 2
+        assert store.quota.left == 5, "what helped costs nothing"
+
+    simulate(scenario, seed=1)
+
+
 def test_pauses_grow_and_a_throttled_client_waits_longer() -> None:
     patience = Patience(pause_seconds=1, pause_seconds_max=30, throttled_factor=4)
     trouble, throttled = StoreUnavailable("x"), StoreThrottled("x")

@@ -5,7 +5,8 @@ when the fetch is answered goes on into the cache, where the next fetch finds it
 told once, as a retriable error, and asked for again by the next fetch.
 
 Each partition is asked for once, however often the fetch looks: what has arrived is kept until it
-is answered. A second question would be late again, and the fetch would chase its own tail.
+is answered. A second question would be late again, and the fetch would chase its own tail. Where
+the node has too many reads under way, the partition has nothing yet, and the fetch waits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from tierlog.fetchproxy.errors import TooManyReads
 from tierlog.fetchproxy.proxy import ColdRead
 from tierlog.types import Offset
 
@@ -28,22 +30,25 @@ Place = tuple[str | bytes, int, int]
 
 
 class ColdReads:
-    __slots__ = ("_allowance", "_asked", "_changed", "_proxy", "_told")
+    __slots__ = ("_allowance", "_asked", "_changed", "_proxy", "_refused", "_told")
 
     def __init__(self, proxy: FetchProxy | None, *, bytes_max: int) -> None:
         self._proxy = proxy
         self._asked: dict[Place, ColdRead | asyncio.Future[ColdRead]] = {}
+        self._refused: set[Place] = set()
+        """Not begun, since too many were under way; asked for again at the next look."""
         self._allowance = None if proxy is None else proxy.allowance(bytes_max)
         self._changed: Callable[[], None] | None = None
         self._told = False
 
     @property
     def is_waiting(self) -> bool:
-        return any(_is_coming(found) for found in self._asked.values())
+        return bool(self._refused) or any(_is_coming(found) for found in self._asked.values())
 
     def awaits(self, key: str | bytes, ask: FetchPartition) -> bool:
-        """Whether this partition's records are on their way."""
-        return _is_coming(self._asked.get((key, ask.partition, ask.fetch_offset)))
+        """Whether this partition's records are on their way, or will be."""
+        place = key, ask.partition, ask.fetch_offset
+        return place in self._refused or _is_coming(self._asked.get(place))
 
     def read(
         self, partition: Partition, key: str | bytes, ask: FetchPartition, *, bytes_max: int
@@ -52,19 +57,31 @@ class ColdReads:
         place = key, ask.partition, ask.fetch_offset
         found = self._asked.get(place)
         if found is None:
-            assert self._proxy is not None, "only a node with a bucket drops what is local"
-            assert partition.cold is not None
-            found = self._asked[place] = self._proxy.read(
+            found = self._begin(partition, place, bytes_max=bytes_max)
+        if found is None or isinstance(found, ColdRead):
+            return found
+        return found.result() if found.done() and not found.cancelled() else None
+
+    def _begin(
+        self, partition: Partition, place: Place, *, bytes_max: int
+    ) -> ColdRead | asyncio.Future[ColdRead] | None:
+        assert self._proxy is not None, "only a node with a bucket drops what is local"
+        assert partition.cold is not None
+        try:
+            found = self._proxy.read(
                 partition.cold,
-                Offset(ask.fetch_offset),
+                Offset(place[2]),
                 bytes_max=bytes_max,
                 allowance=self._allowance,
             )
-            if not isinstance(found, ColdRead):
-                found.add_done_callback(self._arrived)
-        if isinstance(found, ColdRead):
-            return found
-        return found.result() if found.done() and not found.cancelled() else None
+        except TooManyReads:
+            self._refused.add(place)
+            return None
+        self._refused.discard(place)
+        self._asked[place] = found
+        if not isinstance(found, ColdRead):
+            found.add_done_callback(self._arrived)
+        return found
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call once, after something has arrived or failed."""
@@ -84,6 +101,7 @@ class ColdReads:
         """The fetch is answered."""
         self._changed = None
         self._asked = {}
+        self._refused = set()
 
 
 def _is_coming(found: ColdRead | asyncio.Future[ColdRead] | None) -> bool:

@@ -19,6 +19,9 @@ from tierlog.records.record import Record, decode_records
 from tierlog.types import Bytes
 from tierlog.wire.error_codes import ErrorCode
 
+SILENT_S_MAX = 3.0
+"""Errors that pass within this need no words."""
+
 
 def run_consumer(
     bootstrap: str,
@@ -120,6 +123,8 @@ class Reading:
         self._until = until
         self._left = count
         self._terminal = sys.stdout.isatty()
+        self._waiting_since_s: float | None = None
+        self._has_said = False
         follows = any(span.end is None for span in spans.values())
         self._progress = Progress(sys.stderr, client.router.clock, draws=not follows)
 
@@ -140,9 +145,21 @@ class Reading:
                 if not error.retriable:
                     raise
                 self._client.router.note(error, self._topic)
+                self._say_if_long(error)
                 await retry.pause(error)
             else:
                 retry = self._client.router.retry()
+                self._waiting_since_s, self._has_said = None, False
+
+    def _say_if_long(self, error: ClientError) -> None:
+        """Once, while nothing but errors that may pass come back: what is being waited for."""
+        now_s = self._client.router.clock.monotonic()
+        if self._waiting_since_s is None:
+            self._waiting_since_s = now_s
+        if now_s - self._waiting_since_s >= SILENT_S_MAX and not self._has_said:
+            self._has_said = True
+            self._progress.wipe()
+            say(f"still trying, the last answer was {error}")
 
     def _open(self) -> dict[int, Span]:
         return {each: span for each, span in self._spans.items() if not span.is_done}
@@ -155,21 +172,32 @@ class Reading:
             leader = info.leader_of(partition).leader
             led[leader][TopicPartition(self._topic, partition)] = span.at
         answers = await asyncio.gather(*(self._client.fetch_many(each) for each in led.values()))
+        errors: list[BrokerError] = []
         for answer in answers:
             for place, fetched in answer.items():
-                if self._left != 0:
-                    self._take(place.partition, fetched)
+                if self._left != 0 and (error := self._take(place.partition, fetched)) is not None:
+                    errors.append(error)
         self._progress.draw(share_done(list(self._spans.values())))
+        if errors and self._left != 0:  # After the records of the others, which have no fault.
+            raise min(errors, key=lambda error: error.retriable)
 
-    def _take(self, partition: int, fetched: Fetched) -> None:
+    def _take(self, partition: int, fetched: Fetched) -> BrokerError | None:
         span = self._spans[partition]
         if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE and span.at < fetched.log_start:
             say(f"partition {partition} begins at offset {fetched.log_start} by now")
             span.at = fetched.log_start
-            return
+            return None
+        if fetched.error is ErrorCode.CORRUPT_MESSAGE:
+            # Kafka calls it retriable; the broker has tried again, and damage does not heal.
+            raise Refused(
+                f"the records of {self._topic}-{partition} at offset {span.at} are damaged "
+                "(CORRUPT_MESSAGE); the broker's log says where and why, --offset reads on behind "
+                "them"
+            )
         if fetched.error:
-            raise BrokerError(fetched.error, f"{self._topic}-{partition}")
+            return BrokerError(fetched.error, _where(self._topic, partition, span, fetched.error))
         self._print(partition, span, fetched.batches)
+        return None
 
     def _print(self, partition: int, span: Span, batches: Bytes) -> None:
         """Every record of the span, and the span moved behind what was seen."""
@@ -209,6 +237,13 @@ class Reading:
             text = "\n".join(lines) + "\n"
             sys.stdout.buffer.write(text.encode("utf-8", errors="surrogateescape"))
             sys.stdout.flush()
+
+
+def _where(topic: str, partition: int, span: Span, code: ErrorCode) -> str:
+    where = f"{topic}-{partition} at offset {span.at}"
+    if code is ErrorCode.KAFKA_STORAGE_ERROR:
+        return f"{where}, which the broker's disk or object store does not give"
+    return where
 
 
 def _records(batches: Bytes) -> Iterator[tuple[int, Record | None]]:

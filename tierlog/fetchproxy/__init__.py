@@ -7,7 +7,7 @@ log do. Nothing here knows the wire protocol, writes to the bucket or opens mani
 side of a partition arrives as a `ColdPrefix`.
 """
 
-from tierlog.fetchproxy.errors import ChunkCorrupt, ColdUnavailable
+from tierlog.fetchproxy.errors import ChunkCorrupt, ColdUnavailable, TooManyReads
 from tierlog.fetchproxy.flights import Allowance
 from tierlog.fetchproxy.port import ColdPrefix
 from tierlog.fetchproxy.proxy import ColdRead, FetchProxy
@@ -23,5 +23,6 @@ __all__ = [
     "FetchProxy",
     "ProxySettings",
     "ProxyStats",
+    "TooManyReads",
     "default_cache_bytes",
 ]

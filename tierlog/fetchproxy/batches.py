@@ -3,25 +3,37 @@
 The bytes are those that were uploaded (their blocks passed their CRCs); headers are compared with
 each other and with the index all the same, since it costs nothing and the batch's own CRC does not
 cover its offset (U9).
+
+A walk on the loop reads only what is in the page cache; `off_loop` goes on in a thread from there.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
+from tierlog.env import Tasks
 from tierlog.fetchproxy.errors import ChunkCorrupt
 from tierlog.fetchproxy.pieces import Run
 from tierlog.fetchproxy.plan import Place
 from tierlog.fetchproxy.segmentindex import SegmentIndex
 from tierlog.records.batch import HEADER_BYTES
 from tierlog.records.header import MAGIC, BatchHeader, parse_header
-from tierlog.types import Offset, Position
+from tierlog.types import Bytes, Offset, Position
 
 LOOK_BYTES = 8 << 10
 """Read at once on a walk: an index interval and a bit."""
-
+WAITING_BYTES = 64 << 10
+"""Read at once in a thread: it was dear to get there."""
 
 LARGE_BYTES = 512 << 10
 """Answers of this size and more end where the index says: an interval (64 KiB) less, and hundreds
 of small batches need not be walked over each time."""
+
+
+T = TypeVar("T")
+
+
+class WouldWait(Exception):
+    """The next bytes are not in memory: not for the loop to read."""
 
 
 class Cut(NamedTuple):
@@ -36,19 +48,21 @@ class Cut(NamedTuple):
 class Walk:
     """Headers of a run, one after the other."""
 
-    __slots__ = ("_data", "_key", "_run", "_start")
+    __slots__ = ("_data", "_key", "_run", "_start", "may_wait")
 
     def __init__(self, key: str, run: Run) -> None:
         self._key = key
         self._run = run
         self._data = memoryview(b"")
         self._start = 0
+        self.may_wait = False
+        """For the disk, as a thread may."""
 
     def at(self, position: Position) -> BatchHeader | None:
-        """None where the run ends before the header does."""
+        """None where the run ends before the header does. May raise `WouldWait`."""
         place = position - self._start
         if not 0 <= place <= len(self._data) - HEADER_BYTES:
-            self._data = memoryview(self._run.pread(LOOK_BYTES, position))
+            self._data = memoryview(self._read(position))
             self._start, place = position, 0
             if len(self._data) < HEADER_BYTES:
                 return None
@@ -61,6 +75,13 @@ class Walk:
             raise self.wrong(position, "no batch begins here")
         return header
 
+    def _read(self, position: Position) -> Bytes:
+        if self.may_wait:
+            return self._run.pread(WAITING_BYTES, position)
+        if not self._run.is_cached(LOOK_BYTES, position):
+            raise WouldWait
+        return self._run.pread(LOOK_BYTES, position)
+
     def following(self, position: Position, expected: Offset) -> BatchHeader | None:
         """The header of a batch that continues the walk; a recovery may have left a gap there."""
         header = self.at(position)
@@ -71,6 +92,18 @@ class Walk:
 
     def wrong(self, position: int, reason: str) -> ChunkCorrupt:
         return ChunkCorrupt(self._key, position=position, reason=reason)
+
+
+async def off_loop(tasks: Tasks, walk: Walk, look: Callable[[], T]) -> T:
+    """What `look` finds on the walk: at once where all of it is in memory, else by a thread."""
+    try:
+        return look()
+    except WouldWait:
+        walk.may_wait = True
+    try:
+        return await tasks.in_thread(look)
+    finally:
+        walk.may_wait = False
 
 
 def find_batch(
@@ -92,7 +125,7 @@ def find_batch(
 
 
 def cut(
-    key: str,
+    walk: Walk,
     run: Run,
     index: SegmentIndex,
     place: Place,
@@ -106,7 +139,6 @@ def cut(
     They end with the piece that they begin in, unless the first lies across its border: then it and
     what follows up to the limit have to be joined.
     """
-    walk = Walk(key, run)
     start, first = find_batch(walk, place, offset, base=base)
     first_end = start + first.size_bytes
     if first_end > run.end:

@@ -11,9 +11,10 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from tierlog.env import Env
-from tierlog.fetchproxy.batches import Walk, find_batch
+from tierlog.fetchproxy.batches import Walk, find_batch, off_loop
 from tierlog.fetchproxy.flights import Allowance
 from tierlog.fetchproxy.loader import ColdSegment, Loader
+from tierlog.fetchproxy.pieces import Run
 from tierlog.fetchproxy.port import ColdPrefix
 from tierlog.fetchproxy.runs import Runs
 from tierlog.fetchproxy.settings import ProxySettings
@@ -102,18 +103,27 @@ class TimeSearch:
                 segment, offset, bytes_max=lead_bytes, allowance=Allowance(lead_bytes)
             )
             walk = Walk(segment.key, run)
-            position, first = find_batch(walk, place, offset, base=entry.base)
+            find = partial(find_batch, walk, place, offset, base=entry.base)
+            position, first = await off_loop(self._env.tasks, walk, find)
             header: BatchHeader | None = first
             count = 0
             while header is not None and position + header.size_bytes <= run.end:
                 if header.max_timestamp >= timestamp:
-                    yield header, run.pread(header.size_bytes, position)
+                    yield header, await self._pread(run, header.size_bytes, position)
                 offset = header.next_offset
                 position = Position(position + header.size_bytes)
-                header = walk.following(position, offset) if position < run.end else None
+                header = None
+                if position < run.end:
+                    following = partial(walk.following, position, offset)
+                    header = await off_loop(self._env.tasks, walk, following)
                 count += 1
                 if count % HEADERS_A_STEP == 0:
                     await asyncio.sleep(0)
+
+    async def _pread(self, run: Run, size: int, position: Position) -> Bytes:
+        if run.is_cached(size, position):
+            return run.pread(size, position)
+        return await self._env.tasks.in_thread(run.pread, size, position)
 
     async def _answer(self, question: Question) -> Found | None:
         if question.is_small:

@@ -26,13 +26,21 @@ class ColdUnavailable(ColdReadError):
         self.key = key
 
 
+class TooManyReads(ColdReadError):
+    """So many reads are under way that this one was not begun; ask again when some have ended."""
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+
 @contextmanager
 def map_store_errors(key: str) -> Iterator[None]:
-    """The one door: no error of the store travels further."""
+    """The one door: no error of the store travels further, and none of the cache's disk."""
     try:
         yield
     except StoreError as fault:
         raise ColdUnavailable(key, str(fault)) from fault
+    except OSError as fault:
+        raise ColdUnavailable(key, f"the disk of the cache: {fault}") from fault
 
 
 class ChunkCorrupt(ColdReadError):

@@ -92,6 +92,15 @@ class Run:
                 size -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def is_cached(self, size: int, position: int) -> bool:
+        """Whether reading as much would not wait for the disk."""
+        end = min(position + size, self.end)
+        for piece in self.pieces:
+            start, stop = max(position, piece.span.start), min(end, piece.span.end)
+            if start < stop and not piece.is_cached(stop - start, start):
+                return False
+        return True
+
     def piece_at(self, position: int) -> Piece:
         return next(piece for piece in self.pieces if position < piece.span.end)
 

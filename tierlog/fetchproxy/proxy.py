@@ -2,6 +2,8 @@
 
 `read` answers at once where the bytes are here, and otherwise with a future that the caller may
 stop waiting for: cancelled or forgotten, the read goes on, and the next one finds its bytes here.
+Who asks for the same while it is under way shares it, and no more than `ProxySettings.reads_max`
+are under way. Reads that fail are told of in the log.
 An answer is whole batches, as many as fit, the first whole even if it is larger, as a view of a
 cached file wherever it lies in one chunk. All of it is below the manifest's `next_offset`.
 
@@ -12,22 +14,26 @@ budget of their own), joined answers, and what a read that needs many chunks has
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from tierlog.env import Env
+from tierlog.errors import TierlogError
 from tierlog.fetchproxy.ahead import Ahead
-from tierlog.fetchproxy.batches import Cut, cut
+from tierlog.fetchproxy.batches import Cut, Walk, WouldWait, cut, off_loop
 from tierlog.fetchproxy.bytime import TimeSearch
 from tierlog.fetchproxy.chunks import ChunkCache
-from tierlog.fetchproxy.errors import map_store_errors
+from tierlog.fetchproxy.complaints import Complaints
+from tierlog.fetchproxy.errors import ChunkCorrupt, TooManyReads, map_store_errors
 from tierlog.fetchproxy.flights import Allowance
 from tierlog.fetchproxy.loader import ColdSegment, Loader
 from tierlog.fetchproxy.pieces import Piece, Run
-from tierlog.fetchproxy.plan import Place, place_behind
+from tierlog.fetchproxy.plan import place_behind
 from tierlog.fetchproxy.port import ColdPrefix
 from tierlog.fetchproxy.readahead import Stream, Streams, Window
 from tierlog.fetchproxy.runs import Runs, wait_for_pieces
-from tierlog.fetchproxy.segmentindex import SegmentIndex
 from tierlog.fetchproxy.settings import ProxySettings
 from tierlog.fetchproxy.stats import ProxyStats
 from tierlog.hot.bytime import Found
@@ -63,7 +69,9 @@ class FetchProxy:
         self._ahead = Ahead(env, self.loader, settings)
         self._streams = Streams()
         self._times = TimeSearch(env, self.loader, self._runs, settings)
-        self._reads: set[asyncio.Task[ColdRead]] = set()
+        self._complaints = Complaints(env.clock)
+        self._reads: dict[tuple[str, Offset, int], asyncio.Task[ColdRead]] = {}
+        """Under way, by partition, offset and size."""
 
     async def start(self) -> None:
         """Take over the cache that an earlier process left."""
@@ -71,9 +79,10 @@ class FetchProxy:
 
     async def close(self) -> None:
         """Downloads end where they are; the cache stays."""
-        for read in list(self._reads):
+        reads = list(self._reads.values())
+        for read in reads:
             read.cancel()
-        await asyncio.gather(*self._reads, return_exceptions=True)
+        await asyncio.gather(*reads, return_exceptions=True)
         await self._ahead.close()
         await self.loader.close()
         await self.cache.close()
@@ -97,7 +106,7 @@ class FetchProxy:
         if head is None:
             return None
         at = head.log_start if start is None else start
-        with map_store_errors(prefix.full_key("")):
+        with self._told(prefix, f"time {timestamp}"):
             return await self._times.first(prefix, timestamp, start=at)
 
     async def search_latest(
@@ -108,7 +117,7 @@ class FetchProxy:
         if head is None:
             return None
         at = head.log_start if start is None else start
-        with map_store_errors(prefix.full_key("")):
+        with self._told(prefix, "the largest time"):
             return await self._times.latest(prefix, start=at)
 
     # By offset
@@ -122,7 +131,7 @@ class FetchProxy:
         allowance: Allowance | None = None,
     ) -> ColdRead | asyncio.Future[ColdRead]:
         """Records from `offset` on, at once or later. One reader that reads on shares one
-        `allowance`; without one, each has its own."""
+        `allowance`; without one, each has its own. Raises `TooManyReads`."""
         stream = self._streams.find(prefix.full_key(""), offset)
         if stream is not None:
             stream.window.came_back(self._env.clock.monotonic())
@@ -132,13 +141,54 @@ class FetchProxy:
             if found is not None:
                 self.stats.reads_at_once += 1
                 return found
-        work = self._read_later(prefix, offset, bytes_max, stream, allowance)
-        read = self._env.tasks.spawn(work, name="cold read")
-        self._reads.add(read)
-        read.add_done_callback(self._reads.discard)
-        answer = asyncio.shield(read)
+        answer = asyncio.shield(self._under_way(prefix, offset, bytes_max, stream, allowance))
         answer.add_done_callback(_look_at)
         return answer
+
+    def _under_way(
+        self,
+        prefix: ColdPrefix,
+        offset: Offset,
+        bytes_max: int,
+        stream: Stream | None,
+        allowance: Allowance | None,
+    ) -> asyncio.Task[ColdRead]:
+        """The read that is under way for the same, or a new one."""
+        key = prefix.full_key(""), offset, bytes_max
+        read = self._reads.get(key)
+        if read is not None:
+            self.stats.reads_shared += 1
+            return read
+        if len(self._reads) >= self._settings.reads_max:
+            self.stats.reads_refused += 1
+            raise TooManyReads(f"{len(self._reads)} cold reads are under way")
+        work = self._read_told(prefix, offset, bytes_max, stream, allowance)
+        read = self._reads[key] = self._env.tasks.spawn(work, name="cold read")
+        read.add_done_callback(lambda _: self._reads.pop(key))
+        return read
+
+    @contextmanager
+    def _told(self, prefix: ColdPrefix, what: str) -> Iterator[None]:
+        try:
+            with map_store_errors(prefix.full_key("")):
+                yield
+        except OffsetOutOfRange:
+            raise  # The reader's mistake.
+        except TierlogError as error:
+            self.stats.reads_failed += 1
+            self._complaints.tell(prefix, what, error)
+            raise
+
+    async def _read_told(
+        self,
+        prefix: ColdPrefix,
+        offset: Offset,
+        bytes_max: int,
+        stream: Stream | None,
+        allowance: Allowance | None,
+    ) -> ColdRead:
+        with self._told(prefix, f"offset {offset}"):
+            return await self._read_later(prefix, offset, bytes_max, stream, allowance)
 
     def _read_now(self, prefix: ColdPrefix, stream: Stream, bytes_max: int) -> ColdRead | None:
         """The good road of a sequential reader: the chunk is open, the place is known."""
@@ -153,7 +203,12 @@ class FetchProxy:
         run = self._runs.now(segment, place)
         if run is None:
             return None
-        part = self._cut(segment, index, place, run, stream.offset, bytes_max, base=stream.offset)
+        walk = Walk(segment.key, run)
+        offset = stream.offset
+        try:
+            part = cut(walk, run, index, place, offset=offset, base=offset, bytes_max=bytes_max)
+        except (WouldWait, OSError, ChunkCorrupt):
+            return None  # The long road has threads, and tells what is wrong.
         piece = run.piece_at(part.start)
         size = part.stop - part.start
         if part.stop > piece.span.end:
@@ -172,8 +227,7 @@ class FetchProxy:
         stream: Stream | None,
         allowance: Allowance | None,
     ) -> ColdRead:
-        with map_store_errors(prefix.full_key("")):
-            entry = await prefix.entry_for(offset)
+        entry = await prefix.entry_for(offset)
         if entry is None:
             raise _out_of_range(prefix, offset)
         offset = max(offset, entry.base)
@@ -195,23 +249,14 @@ class FetchProxy:
             found = self._runs.fetch(segment, place, stream.number, allowance=stream.allowance)
             self._ahead.go(prefix, stream)
             run = await wait_for_pieces(found)
-        part = self._cut(segment, index, place, run, offset, bytes_max, base=entry.base)
+        walk = Walk(segment.key, run)
+        look = partial(
+            cut, walk, run, index, place, offset=offset, base=entry.base, bytes_max=bytes_max
+        )
+        part = await off_loop(self._env.tasks, walk, look)
         records, may_block = await self._taken(run, part)
         self._moved(prefix, stream, segment, part)
         return ColdRead(records, part.base_offset, part.next_offset, may_block)
-
-    def _cut(
-        self,
-        segment: ColdSegment,
-        index: SegmentIndex,
-        place: Place,
-        run: Run,
-        offset: Offset,
-        bytes_max: int,
-        *,
-        base: Offset,
-    ) -> Cut:
-        return cut(segment.key, run, index, place, offset=offset, base=base, bytes_max=bytes_max)
 
     async def _taken(self, run: Run, part: Cut) -> tuple[Bytes, bool]:
         """The bytes to send, and whether sending them may wait for the disk."""

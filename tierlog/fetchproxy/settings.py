@@ -31,6 +31,8 @@ class ProxySettings:
     """How far ahead of one reader: 8 chunks hide 50 ms a GET at 1 GB/s."""
     stall_s: float = 5.0
     """A reader that does not come back for so long is met like a new one."""
+    reads_max: int = 2048
+    """Reads under way that had to wait, over all readers of the node: some kilobytes each."""
     index_bytes_max: int = 16 << 20
     """Of segment indexes in memory: 41 kB each at 128 MiB a segment."""
     open_chunks_max: int = 256

@@ -10,6 +10,11 @@ class ProxyStats:
     read_bytes: int = 0
     reads_at_once: int = 0
     """Answered without waiting for anything."""
+    reads_shared: int = 0
+    """Had the answer of another read of the same place that was under way."""
+    reads_refused: int = 0
+    """Came while too many were under way."""
+    reads_failed: int = 0
     joined: int = 0
     """Copied, since a batch lay across two chunks."""
     chunk_hits: int = 0

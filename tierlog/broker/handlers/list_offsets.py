@@ -4,11 +4,13 @@ earliest that waits for its upload.
 
 A time that no record has reached is answered with offset -1 and no error; a hit is the first
 *record* at or after it, not its batch (pitfall 13). Only questions about time take time, so only
-their answers come later.
+their answers come later; a search of the bucket takes round trips, so several partitions are
+searched at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -56,6 +58,9 @@ KNOWN_FROM: Final = {
 NOTHING: Final = (-1, -1)
 """Offset and timestamp where there is no such record."""
 
+SEARCHES_MAX: Final = 16
+"""Partitions of one request that are searched by time at once."""
+
 
 def answer(frame: memoryview, position: int, call: Call) -> Answer:
     request = decode_whole(
@@ -82,17 +87,37 @@ async def answered(request: ListOffsetsRequest, call: Call) -> Parts:
         for topic in request.topics
         for wanted in topic.partitions
     )
-    topics = []
+    response = ListOffsetsResponse(topics=[])
+    searches: list[Search] = []
     for topic in request.topics:
-        partitions = []
+        partitions: list[ListOffsetsPartitionResponse] = []
         for wanted in topic.partitions:
-            if counts[topic.name, wanted.partition_index] > 1:
-                partitions.append(refused(wanted, ErrorCode.INVALID_REQUEST))
-            else:
-                partitions.append(await found(topic.name, wanted, call))
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
-    response = ListOffsetsResponse(topics=topics)
+            one = refused(wanted, ErrorCode.INVALID_REQUEST)
+            if counts[topic.name, wanted.partition_index] == 1:
+                if is_about_time(wanted.timestamp):
+                    searches.append((topic.name, wanted, partitions, len(partitions)))
+                else:
+                    one = await found(topic.name, wanted, call)
+            partitions.append(one)
+        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    if searches:
+        await search_all(searches, call)
     return encode_response(response, call.version, correlation_id=call.correlation_id)
+
+
+Search = tuple[str, ListOffsetsPartition, list[ListOffsetsPartitionResponse], int]
+"""Topic, question, and the place of the answer."""
+
+
+async def search_all(searches: list[Search], call: Call) -> None:
+    """Put every answer in its place."""
+    waiting = iter(searches)
+
+    async def search() -> None:
+        for name, wanted, partitions, place in waiting:
+            partitions[place] = await found(name, wanted, call)
+
+    await asyncio.gather(*(search() for _ in searches[:SEARCHES_MAX]))
 
 
 async def found(
