@@ -7,6 +7,7 @@ disagrees with it below its end has lost or forked records and must not publish 
 from typing import NamedTuple
 
 from tierlog.cold.head import Head
+from tierlog.cold.refusals import name_of
 from tierlog.cold.troubles import LogDamaged, LogDiverged
 from tierlog.hot import Log, SealedSegment
 from tierlog.hot.epochs import EpochStart, LeaderEpochs
@@ -30,8 +31,8 @@ class Upcoming(NamedTuple):
         return Offset(self.segment.next_offset - 1)
 
 
-def upcoming(log: Log, end: Offset) -> Upcoming | None:
-    """The sealed segment that follows what ends at `end`. None: nothing is ready.
+def upcoming(log: Log, end: Offset, *, of: str = "") -> Upcoming | None:
+    """The sealed segment that follows what ends at `end`. None: nothing is ready. `of`: who asks.
 
     Raises `LogDamaged` where records are missing in between.
     """
@@ -42,17 +43,19 @@ def upcoming(log: Log, end: Offset) -> Upcoming | None:
     if base == end or (base > end and base <= log.log_start):
         return Upcoming(segment, base, Position(0), base)  # In the second case by a skip (U10).
     if base < end:
-        return _rest_of(log, segment, end)
+        return _rest_of(log, segment, end, of)
     if (damage := log.damage_in(end, base)) is not None:
-        raise LogDamaged(log.path, start=damage[0], end=damage[1])
+        raise LogDamaged(log.path, start=damage[0], end=damage[1], of=of)
     return Upcoming(segment, base, Position(0), end)
 
 
-def _rest_of(log: Log, segment: SealedSegment, end: Offset) -> Upcoming:
+def _rest_of(log: Log, segment: SealedSegment, end: Offset, of: str) -> Upcoming:
     """Another leader rolled elsewhere: the object begins in the middle of the segment."""
     _, border, position = log.segments.place_of(end)
     if border != end:
-        raise LogDiverged(log.path, f"offset {end}, where the bucket ends, is inside a batch here")
+        raise LogDiverged(
+            log.path, f"offset {end}, where the bucket ends, is inside a batch here", of=of
+        )
     return Upcoming(segment, end, position, end)
 
 
@@ -78,6 +81,7 @@ def check_agrees(log: Log, head: Head) -> None:
         raise LogDiverged(
             log.path,
             f"it ends at {log.log_end}, the bucket at {head.next_offset}: records are lost",
+            of=name_of(head),
         )
     remote = LeaderEpochs(head.leader_epochs)
     start = max(log.log_start, head.log_start)
@@ -88,4 +92,5 @@ def check_agrees(log: Log, head: Head) -> None:
             raise LogDiverged(
                 log.path,
                 f"offset {offset} was written by leader epoch {here} here, {there} in the bucket",
+                of=name_of(head),
             )

@@ -6,7 +6,6 @@ store that lies or loses is repaired from here. Dropping is a trim of the hot lo
 the next sync job, and a restart resumes it.
 """
 
-import logging
 from bisect import bisect_left
 from math import inf
 from typing import NamedTuple
@@ -21,8 +20,6 @@ from tierlog.env import Env
 from tierlog.hot import SealedSegment
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import Offset
-
-logger = logging.getLogger(__name__)
 
 
 class _Published(NamedTuple):
@@ -130,10 +127,14 @@ class PartitionDropper:
             entry = await self._prefix.entry_for(offset)
             if entry is None:
                 raise ObjectWrong(
-                    self._prefix.keys.head, wanted=f"offset {offset}", found="no segment with it"
+                    self._prefix.keys.head,
+                    wanted=f"offset {offset}",
+                    found="no segment with it",
+                    of=self._uploader.name,
                 )
             key = self._prefix.full_key(entry.key)
-            await sending.verify(self._store, key, entry, self._env.tasks)
+            name = self._uploader.name
+            await sending.verify(self._store, key, entry, self._env.tasks, of=name)
             offset = entry.next_offset
 
     def _forget_noted(self) -> None:

@@ -23,6 +23,7 @@ from tierlog.config.definition import (
     whole,
 )
 from tierlog.config.errors import InvalidConfig
+from tierlog.config.store import check_endpoint
 from tierlog.config.topic import DAY_MS, MINUTE_MS, TopicConfig
 
 OFF = "off"
@@ -276,6 +277,7 @@ class NodeSettings:
     def _check_together(self) -> None:
         advertise = self.advertise_address
         _ = self.listen_address, self.http_address  # Raise where they cannot be read.
+        check_endpoint(self.s3_endpoint)
         if advertise is not None and advertise.is_everywhere:
             raise InvalidConfig(
                 "advertise",

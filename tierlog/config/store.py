@@ -1,6 +1,7 @@
 """Where the object store is, as people write it: file:///path or s3://bucket/prefix."""
 
 import re
+from urllib.parse import urlsplit
 
 from tierlog.config.errors import InvalidConfig
 
@@ -19,10 +20,25 @@ def store_folder(url: str) -> str | None:
         return _folder(url)
     if not url.startswith(S3):
         raise _refused(url, "it must be file:///path or s3://bucket/prefix")
-    bucket = url.removeprefix(S3).partition("/")[0]
+    bucket, _, prefix = url.removeprefix(S3).partition("/")
     if not _BUCKET.fullmatch(bucket):
         raise _refused(url, f"'{bucket}' cannot be the name of a bucket")
+    if any(part in ("", ".", "..") for part in prefix.strip("/").split("/")) and prefix.strip("/"):
+        raise _refused(url, "a part of the prefix between slashes is empty or made of dots")
     return None
+
+
+def check_endpoint(url: str) -> None:
+    """Of an S3 service; empty is AWS. Raises `InvalidConfig`."""
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # A port that is no number.
+        is_whole = False
+    if url and not is_whole:
+        raise InvalidConfig(
+            "s3.endpoint", f"s3.endpoint is '{url}'; it must be a URL as http://127.0.0.1:9000"
+        )
 
 
 def check_apart(folder: str, data_path: str) -> None:
