@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Cli, serving
-from tests.cli.test_serve import starting
+from tests.cli.served import starting
 from tierlog.cli.node import (
     FAILING_MAX,
     disk_line,

@@ -3,76 +3,21 @@
 import asyncio
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.cli.served import LIMIT_S, Start, starting
 from tierlog.broker.catalogue import Catalogue
 from tierlog.cli.serve import ServeOptions, settings_of
 from tierlog.config import NodeSettings
 from tierlog.env import local_env
 from tierlog.server import Ready, Server, serve
-
-READY = re.compile(
-    r"tierlog ready kafka=(127\.0\.0\.1:\d+) http=(127\.0\.0\.1:\d+|off) node=(\d+) store=(\S+)\n"
-)
-LIMIT_S = 30
-
-
-@dataclass(slots=True)
-class Served:
-    process: "subprocess.Popen[str]"
-
-    def ready(self) -> re.Match[str]:
-        assert self.process.stdout is not None
-        assert select.select([self.process.stdout], [], [], LIMIT_S)[0], "no ready line came"
-        line = self.process.stdout.readline()
-        found = READY.fullmatch(line)
-        assert found, (line, self.process.communicate(timeout=LIMIT_S))
-        return found
-
-    def end(self) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=LIMIT_S)
-        return self.process.returncode, out, err
-
-
-Start: TypeAlias = Callable[..., Served]
-
-
-@contextmanager
-def starting(directory: Path) -> Iterator[Start]:
-    """Start nodes on free ports in a directory, with whatever else is given; end them all."""
-    processes: list[subprocess.Popen[str]] = []
-
-    def run(*options: str) -> Served:
-        command = [sys.executable, "-m", "tierlog", "serve", "--data", "data"]
-        process = subprocess.Popen(
-            [*command, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=directory,
-            # Without it Python writes every line at once, and nobody would notice a missing flush.
-            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
-        )
-        processes.append(process)
-        return Served(process)
-
-    try:
-        yield run
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
 
 
 @pytest.fixture

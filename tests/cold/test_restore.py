@@ -411,7 +411,7 @@ def test_a_cluster_must_be_named_if_there_are_several() -> None:
             await keeper.join()
         await old.store.put("zzz/unrelated", BytesBody(b"x"))
         assert await find_clusters(old.store) == ["aaa", "the-cluster-2", "the-cluster"]
-        with pytest.raises(ClusterUnknown, match="name one: aaa"):
+        with pytest.raises(ClusterUnknown, match="name one with --cluster-id: aaa"):
             await old.restore()
         assert (await old.restore(cluster_id="aaa")).partitions == ()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.compat.cold import PLACES, Place, place_of
 from tests.compat.drivers import DRIVERS
 from tests.compat.drivers.base import Admin, Driver
 from tests.compat.drivers.confluent import Confluent
@@ -42,6 +43,15 @@ def server(
     sets = getattr(request.module, "NODE_SETS", ())
     with running(tmp_path_factory.mktemp("node"), sets=sets) as node:
         yield node.address
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def place(request: pytest.FixtureRequest) -> Place:
+    """Each object store in turn; below a prefix of the module's own where it is shared."""
+    if request.param == "folder":
+        return Place(name="folder")
+    server = request.getfixturevalue(f"{request.param}_server")
+    return place_of(server, prefix=request.module.__name__.rpartition(".")[2])
 
 
 @pytest.fixture(params=DRIVERS, ids=lambda driver: driver.name)

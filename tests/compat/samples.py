@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.compat.drivers.base import Driver, Record, Sending
+from tests.compat.drivers.base import FETCH_BYTES, Driver, Record, Sending
 
 MARKS = [
     pytest.mark.compat,
@@ -65,8 +65,10 @@ def read(
     *,
     partitions: Sequence[int] = (0,),
     offset: int | None = None,
+    fetch_bytes: int = FETCH_BYTES,
 ) -> list[Record]:
-    with closing(driver.consumer(server, topic, partitions, offset=offset)) as consumer:
+    opened = driver.consumer(server, topic, partitions, offset=offset, fetch_bytes=fetch_bytes)
+    with closing(opened) as consumer:
         return consumer.read(count)
 
 

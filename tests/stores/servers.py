@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -47,6 +48,8 @@ class Server:
     endpoint: str
     settings: S3Settings
     """For our own adapter, keys included."""
+    keeper_pid: int = 0
+    """Of the process that runs it; 0 where that is this one."""
 
     def open(self, env: Env, *, prefix: str = "", bucket: str = BUCKET) -> S3Store:
         return S3Store(env, bucket=bucket, prefix=prefix, settings=self.settings)
@@ -93,7 +96,7 @@ def minio(folder: Path) -> Iterator[Server]:
     endpoint = f"http://127.0.0.1:{port}"
     with kept(words, folder, env={**secrets, **quiet}) as process:
         wait_ready(f"{endpoint}/minio/health/ready", process, folder, statuses={200})
-        yield with_bucket("minio", endpoint)
+        yield replace(with_bucket("minio", endpoint), keeper_pid=process.pid)
 
 
 @contextlib.contextmanager
@@ -184,6 +187,18 @@ def kept(
     finally:
         process.stdin.close()
         process.wait(STOP_S)
+
+
+@contextlib.contextmanager
+def paused(server: Server) -> Iterator[None]:
+    """It takes connections and says nothing, for as long as the block."""
+    children = Path(f"/proc/{server.keeper_pid}/task/{server.keeper_pid}/children").read_text()
+    (pid,) = map(int, children.split())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def free_ports(count: int) -> list[int]:

@@ -23,7 +23,7 @@ from tierlog.broker.space import Marks, Space
 from tierlog.broker.stats import NodeStats
 from tierlog.broker.tiering import Tiering, check_store_is_free
 from tierlog.broker.upkeep import Upkeep
-from tierlog.cold.restoreplan import is_unfinished
+from tierlog.cold.restoreplan import has_content, is_unfinished
 from tierlog.config import parse_address
 from tierlog.config.directories import LOGS, META
 from tierlog.hot import LogDirectory
@@ -67,6 +67,8 @@ class Node:
         """What reads from the bucket."""
         self.settings = settings
         self.now_ms = env.clock.now_ms
+        self.is_store_checked = False
+        """Whether it is known that a new cluster may begin in the store."""
         self.metastore = metastore
         self.directory = directory
         self.node_id = settings.node_id
@@ -103,7 +105,8 @@ class Node:
         store: ObjectStore | None = None,
     ) -> Node:
         """A node on its data directory, whose logs keep so many files open. Raises
-        `DirectoryInUse` if another process has it, `RestoreUnfinished` if it is half made."""
+        `DirectoryInUse` if another process has it, `RestoreUnfinished` if it is half made,
+        `ClusterInStore` if it is empty and the store is not."""
         node: list[Node] = []
 
         def on_broken(fault: LogBroken) -> None:
@@ -112,6 +115,10 @@ class Node:
 
         if is_unfinished(env.disk, data):
             raise RestoreUnfinished(data)
+        is_new = not (env.disk.exists(data) and has_content(env.disk, data))
+        if is_new and store is not None and not settings.tierlog_new_cluster:
+            # Before anything is made there: a restore takes the directory only while it is empty.
+            await check_store_is_free(store)
         directory = LogDirectory(env, f"{data}/{LOGS}", files_max=files_max, on_broken=on_broken)
         try:
             metastore = await LocalMetaStore.open(env, f"{data}/{META}")
@@ -119,6 +126,7 @@ class Node:
             directory.close()
             raise
         node.append(cls(env, settings, metastore, directory, data=data, store=store))
+        node[0].is_store_checked = is_new
         return node[0]
 
     @property
@@ -160,14 +168,18 @@ class Node:
     async def _cluster(self) -> values.ClusterState:
         """Made once, at the first start, unless the store holds a cluster already."""
         while (known := await self.metastore.get(values.CLUSTER)) is None:
-            if self._store is not None and not self.settings.tierlog_new_cluster:
-                await check_store_is_free(self._store)
+            if not self.is_store_checked:  # A first start was cut off here.
+                await self._check_store()
             made = values.cluster_id_text(self.env.rng.uuid().bytes)
             first = values.ClusterState.first(made)
             await self.metastore.txn(
                 [Compare(values.CLUSTER, 0)], [Put(values.CLUSTER, first.to_bytes())]
             )
         return values.ClusterState.from_bytes(known.value)
+
+    async def _check_store(self) -> None:
+        if self._store is not None and not self.settings.tierlog_new_cluster:
+            await check_store_is_free(self._store)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self.env.tasks.spawn(work, name=name)

@@ -138,7 +138,9 @@ async def _only_cluster(store: ObjectStore, prefix: str) -> str:
         return found[0]
     if not found:
         raise ClusterUnknown("there is no cluster in this store")
-    raise ClusterUnknown(f"there are several clusters in this store, name one: {', '.join(found)}")
+    raise ClusterUnknown(
+        f"there are several clusters in this store, name one with --cluster-id: {', '.join(found)}"
+    )
 
 
 async def _new_plan(env: Env, store: ObjectStore, cluster_id: str, prefix: str) -> Plan:

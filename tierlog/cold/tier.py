@@ -34,7 +34,7 @@ from tierlog.cold.tierstats import TierStats
 from tierlog.env import Env
 from tierlog.errors import TierlogError
 from tierlog.hot import Log, LogDirectory, LogSettings, Seed
-from tierlog.objectstore.errors import StoreLies
+from tierlog.objectstore.errors import StoreDenied, StoreLies
 from tierlog.objectstore.port import ObjectStore
 from tierlog.objectstore.probe import probe as probe_store
 from tierlog.types import LeaderEpoch, Offset
@@ -324,7 +324,9 @@ class ColdTier:
     def _store_failed(self, fault: Exception) -> None:
         self.stats.failure_count += 1
         if self._pace.failure_count == 0:
-            logger.warning("the object store does not answer, uploads wait: %s", fault)
+            is_denied = isinstance(fault, StoreDenied)
+            what = "refuses this node, somebody must act" if is_denied else "does not answer"
+            logger.warning("the object store %s; uploads wait: %s", what, fault)
         self._pace.failed()
         self.last_error = str(fault)
         if self._pace.failure_count >= FAILURES_BEFORE_PROBE:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from tests.compat.drivers.base import (
     CLIENT_ID,
+    FETCH_BYTES,
     PATIENCE_S,
     Record,
     Refused,
@@ -86,13 +87,23 @@ class AioProducer(_OnLoop):
 
 class AioConsumer(_OnLoop):
     def __init__(
-        self, server: str, topic: str, partitions: Sequence[int], offset: int | None
+        self,
+        server: str,
+        topic: str,
+        partitions: Sequence[int],
+        offset: int | None,
+        fetch_bytes: int,
     ) -> None:
         super().__init__()
-        self._run(self._start(server, topic, partitions, offset))
+        self._run(self._start(server, topic, partitions, offset, fetch_bytes))
 
     async def _start(
-        self, server: str, topic: str, partitions: Sequence[int], offset: int | None
+        self,
+        server: str,
+        topic: str,
+        partitions: Sequence[int],
+        offset: int | None,
+        fetch_bytes: int,
     ) -> None:
         from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -102,7 +113,7 @@ class AioConsumer(_OnLoop):
             group_id=None,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            max_partition_fetch_bytes=4 << 20,
+            max_partition_fetch_bytes=fetch_bytes,
             metadata_max_age_ms=500,
         )
         await self._consumer.start()
@@ -125,6 +136,10 @@ class AioConsumer(_OnLoop):
             for messages in batch.values():
                 found += [_record(one) for one in messages]
         return found
+
+    def seek(self, offset: int) -> None:
+        for one in self._assigned:
+            self._consumer.seek(one, offset)
 
     def offset_at(self, timestamp_ms: int) -> int | None:
         one = self._assigned[0]
@@ -200,6 +215,10 @@ class AioAdmin(_OnLoop):
         asked = {one: RecordsToDelete(before_offset=before)}
         return int(self._run(self._admin.delete_records(asked))[one])
 
+    def offset_of(self, topic: str, question: int) -> int | None:
+        """It has no such call."""
+        return None
+
     def cluster(self) -> tuple[str | None, set[str]]:
         found = self._run(self._admin.describe_cluster())
         return found["cluster_id"], {f"{one['host']}:{one['port']}" for one in found["brokers"]}
@@ -231,9 +250,15 @@ class Aio:
         return AioProducer(server, sending)
 
     def consumer(
-        self, server: str, topic: str, partitions: Sequence[int], *, offset: int | None = None
+        self,
+        server: str,
+        topic: str,
+        partitions: Sequence[int],
+        *,
+        offset: int | None = None,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> AioConsumer:
-        return AioConsumer(server, topic, partitions, offset)
+        return AioConsumer(server, topic, partitions, offset, fetch_bytes)
 
     def admin(self, server: str) -> AioAdmin:
         return AioAdmin(server)

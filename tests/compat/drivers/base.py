@@ -15,6 +15,11 @@ from typing import Any, Protocol
 PATIENCE_S = 20.0
 CLIENT_ID = "tierlog-compat"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+FETCH_BYTES = 4 << 20
+"""Of a partition, in one answer."""
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+"""Questions that an admin may ask about a partition's offsets, by Kafka's numbers."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -68,6 +73,10 @@ class Consumer(Protocol):
         """The next so many records, or fewer when patience ends."""
         ...
 
+    def seek(self, offset: int) -> None:
+        """Go on from there, in all of its partitions."""
+        ...
+
     def offset_at(self, timestamp_ms: int) -> int | None:
         """The first offset at or after a time in the first of its partitions."""
         ...
@@ -94,6 +103,10 @@ class Admin(Protocol):
         """Delete records of partition 0; the new beginning."""
         ...
 
+    def offset_of(self, topic: str, question: int) -> int | None:
+        """Of partition 0, by one of Kafka's numbers below zero; None where it cannot ask that."""
+        ...
+
     def cluster(self) -> tuple[str | None, set[str]]:
         """Its id, and the addresses of its nodes."""
         ...
@@ -115,7 +128,13 @@ class Driver(Protocol):
     def producer(self, server: str, sending: Sending) -> Producer: ...
 
     def consumer(
-        self, server: str, topic: str, partitions: Sequence[int], *, offset: int | None = None
+        self,
+        server: str,
+        topic: str,
+        partitions: Sequence[int],
+        *,
+        offset: int | None = None,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> Consumer:
         """From an offset, or from the beginning."""
         ...

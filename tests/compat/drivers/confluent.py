@@ -7,6 +7,10 @@ from typing import Any
 
 from tests.compat.drivers.base import (
     CLIENT_ID,
+    EARLIEST,
+    FETCH_BYTES,
+    LATEST,
+    MAX_TIMESTAMP,
     PATIENCE_S,
     Record,
     Refused,
@@ -83,7 +87,12 @@ class ConfluentProducer:
 
 class ConfluentConsumer:
     def __init__(
-        self, server: str, topic: str, partitions: Sequence[int], offset: int | None
+        self,
+        server: str,
+        topic: str,
+        partitions: Sequence[int],
+        offset: int | None,
+        fetch_bytes: int,
     ) -> None:
         from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
@@ -96,7 +105,7 @@ class ConfluentConsumer:
                 auto_offset_reset="earliest",
                 topic_metadata_refresh_interval_ms=500,
                 topic_metadata_propagation_max_ms=500,
-                fetch_message_max_bytes=4 << 20,
+                fetch_message_max_bytes=fetch_bytes,
             )
         )
         start = OFFSET_BEGINNING if offset is None else offset
@@ -116,6 +125,11 @@ class ConfluentConsumer:
                 elif error.code() not in passing:
                     raise Refused(error.code(), error.str())
         return found
+
+    def seek(self, offset: int) -> None:
+        for one in self._consumer.assignment():
+            one.offset = offset
+            self._consumer.seek(one)
 
     def offset_at(self, timestamp_ms: int) -> int | None:
         from confluent_kafka import TopicPartition
@@ -187,6 +201,16 @@ class ConfluentAdmin:
         deleted = self._one(self._admin.delete_records([TopicPartition(topic, 0, before)]))
         return int(deleted.low_watermark)
 
+    def offset_of(self, topic: str, question: int) -> int | None:
+        from confluent_kafka import TopicPartition
+
+        specs = {LATEST: "latest", EARLIEST: "earliest", MAX_TIMESTAMP: "max_timestamp"}
+        if question not in specs:
+            return None
+        wanted = getattr(self._kafka.OffsetSpec, specs[question])()
+        found = self._one(self._admin.list_offsets({TopicPartition(topic, 0): wanted}))
+        return int(found.offset)
+
     def cluster(self) -> tuple[str | None, set[str]]:
         found = self._admin.describe_cluster().result(PATIENCE_S)
         return found.cluster_id, {f"{node.host}:{node.port}" for node in found.nodes}
@@ -216,9 +240,15 @@ class Confluent:
         return ConfluentProducer(server, sending)
 
     def consumer(
-        self, server: str, topic: str, partitions: Sequence[int], *, offset: int | None = None
+        self,
+        server: str,
+        topic: str,
+        partitions: Sequence[int],
+        *,
+        offset: int | None = None,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> ConfluentConsumer:
-        return ConfluentConsumer(server, topic, partitions, offset)
+        return ConfluentConsumer(server, topic, partitions, offset, fetch_bytes)
 
     def admin(self, server: str) -> ConfluentAdmin:
         return ConfluentAdmin(server)

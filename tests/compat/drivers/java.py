@@ -14,7 +14,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.compat.drivers.base import CLIENT_ID, PATIENCE_S, Record, Refused, Sending, dotted
+from tests.compat.drivers.base import (
+    CLIENT_ID,
+    FETCH_BYTES,
+    PATIENCE_S,
+    Record,
+    Refused,
+    Sending,
+    dotted,
+)
 
 SOURCE = Path(__file__).parent.parent / "java"
 _LIGHT = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -121,13 +129,18 @@ class JavaConsumer(_Object):
     kind = "consumer"
 
     def __init__(
-        self, server: str, topic: str, partitions: Sequence[int], offset: int | None
+        self,
+        server: str,
+        topic: str,
+        partitions: Sequence[int],
+        offset: int | None,
+        fetch_bytes: int,
     ) -> None:
         config = _config(
             server,
             auto_offset_reset="earliest",
             enable_auto_commit="false",
-            max_partition_fetch_bytes=4 << 20,
+            max_partition_fetch_bytes=fetch_bytes,
             metadata_max_age_ms=500,
         )
         super().__init__(config=config, topic=topic, partitions=list(partitions), offset=offset)
@@ -144,6 +157,9 @@ class JavaConsumer(_Object):
             )
             for one in self._ask("read", count=count)["records"]
         ]
+
+    def seek(self, offset: int) -> None:
+        self._ask("seek", offset=offset)
 
     def offset_at(self, timestamp_ms: int) -> int | None:
         offset: int | None = self._ask("times", timestamp_ms=timestamp_ms)["offset"]
@@ -189,6 +205,9 @@ class JavaAdmin(_Object):
     def trim(self, topic: str, before: int) -> int:
         return int(self._ask("trim", topic=topic, partition=0, before=before)["low"])
 
+    def offset_of(self, topic: str, question: int) -> int | None:
+        return int(self._ask("offset", topic=topic, question=question)["offset"])
+
     def cluster(self) -> tuple[str | None, set[str]]:
         found = self._ask("cluster")
         return found["cluster_id"], set(found["nodes"])
@@ -208,9 +227,15 @@ class Java:
         return JavaProducer(server, sending)
 
     def consumer(
-        self, server: str, topic: str, partitions: Sequence[int], *, offset: int | None = None
+        self,
+        server: str,
+        topic: str,
+        partitions: Sequence[int],
+        *,
+        offset: int | None = None,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> JavaConsumer:
-        return JavaConsumer(server, topic, partitions, offset)
+        return JavaConsumer(server, topic, partitions, offset, fetch_bytes)
 
     def admin(self, server: str) -> JavaAdmin:
         return JavaAdmin(server)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.compat.drivers.base import (
     CLIENT_ID,
+    FETCH_BYTES,
     PATIENCE_S,
     Record,
     Refused,
@@ -65,7 +66,12 @@ class KafkaPythonProducer:
 
 class KafkaPythonConsumer:
     def __init__(
-        self, server: str, topic: str, partitions: Sequence[int], offset: int | None
+        self,
+        server: str,
+        topic: str,
+        partitions: Sequence[int],
+        offset: int | None,
+        fetch_bytes: int,
     ) -> None:
         from kafka import KafkaConsumer, TopicPartition
 
@@ -75,7 +81,7 @@ class KafkaPythonConsumer:
             group_id=None,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            max_partition_fetch_bytes=4 << 20,
+            max_partition_fetch_bytes=fetch_bytes,
             metadata_max_age_ms=500,
         )
         self._assigned = [TopicPartition(topic, one) for one in partitions]
@@ -93,6 +99,10 @@ class KafkaPythonConsumer:
             for messages in self._consumer.poll(1000, max_records=count - len(found)).values():
                 found += [_record(one) for one in messages]
         return found
+
+    def seek(self, offset: int) -> None:
+        for one in self._assigned:
+            self._consumer.seek(one, offset)
 
     def offset_at(self, timestamp_ms: int) -> int | None:
         one = self._assigned[0]
@@ -156,6 +166,13 @@ class KafkaPythonAdmin:
         one = TopicPartition(topic, 0)
         return int(self._admin.delete_records({one: before})[one]["low_watermark"])
 
+    def offset_of(self, topic: str, question: int) -> int | None:
+        from kafka import TopicPartition
+
+        one = TopicPartition(topic, 0)
+        with _refusals():
+            return int(self._admin.list_partition_offsets({one: question})[one].offset)
+
     def cluster(self) -> tuple[str | None, set[str]]:
         found = self._admin.describe_cluster()
         return found["cluster_id"], {f"{one['host']}:{one['port']}" for one in found["brokers"]}
@@ -188,9 +205,15 @@ class KafkaPython:
         return KafkaPythonProducer(server, sending)
 
     def consumer(
-        self, server: str, topic: str, partitions: Sequence[int], *, offset: int | None = None
+        self,
+        server: str,
+        topic: str,
+        partitions: Sequence[int],
+        *,
+        offset: int | None = None,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> KafkaPythonConsumer:
-        return KafkaPythonConsumer(server, topic, partitions, offset)
+        return KafkaPythonConsumer(server, topic, partitions, offset, fetch_bytes)
 
     def admin(self, server: str) -> KafkaPythonAdmin:
         return KafkaPythonAdmin(server)

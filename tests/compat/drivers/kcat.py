@@ -16,7 +16,15 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import IO, Any
 
-from tests.compat.drivers.base import CLIENT_ID, PATIENCE_S, Headers, Record, Refused, Sending
+from tests.compat.drivers.base import (
+    CLIENT_ID,
+    FETCH_BYTES,
+    PATIENCE_S,
+    Headers,
+    Record,
+    Refused,
+    Sending,
+)
 
 BETWEEN_RECORDS = b"\x1e"
 BETWEEN_KEY_AND_VALUE = b"\x1f"
@@ -94,22 +102,32 @@ def _line(record: Record) -> bytes:
 
 class KcatConsumer:
     def __init__(
-        self, server: str, topic: str, partitions: Sequence[int], offset: int | None
+        self,
+        server: str,
+        topic: str,
+        partitions: Sequence[int],
+        offset: int | None,
+        fetch_bytes: int,
     ) -> None:
         self._server = server
         self._asked = (topic, partitions[0])
-        self._found: queue.SimpleQueue[Record] = queue.SimpleQueue()
-        words = _words(
+        self._words = _words(
             server,
             **{"topic.auto.offset.reset": "earliest"},
             topic_metadata_refresh_interval_ms=500,
-            fetch_message_max_bytes=4 << 20,
+            fetch_message_max_bytes=fetch_bytes,
         )
-        words += ["-C", "-E", "-u", "-t", topic, "-f", _FORMAT]
-        words += ["-o", "beginning" if offset is None else str(offset)]
-        words += ["-p", str(partitions[0])] if len(partitions) == 1 else []
+        self._words += ["-C", "-E", "-u", "-t", topic, "-f", _FORMAT]
+        self._words += ["-p", str(partitions[0])] if len(partitions) == 1 else []
+        self._start("beginning" if offset is None else str(offset))
+
+    def _start(self, offset: str) -> None:
+        self._found: queue.SimpleQueue[Record] = queue.SimpleQueue()
         self._process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [*self._words, "-o", offset],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
         self._thread = threading.Thread(target=self._listen)
         self._thread.start()
@@ -129,6 +147,11 @@ class KcatConsumer:
             except queue.Empty:
                 break
         return found
+
+    def seek(self, offset: int) -> None:
+        """By another process: it cannot turn back."""
+        self.close()
+        self._start(str(offset))
 
     def offset_at(self, timestamp_ms: int) -> int | None:
         topic, partition = self._asked
@@ -174,9 +197,15 @@ class Kcat:
         return KcatProducer(server, sending)
 
     def consumer(
-        self, server: str, topic: str, partitions: Sequence[int], *, offset: int | None = None
+        self,
+        server: str,
+        topic: str,
+        partitions: Sequence[int],
+        *,
+        offset: int | None = None,
+        fetch_bytes: int = FETCH_BYTES,
     ) -> KcatConsumer:
-        return KcatConsumer(server, topic, partitions, offset)
+        return KcatConsumer(server, topic, partitions, offset, fetch_bytes)
 
     def admin(self, server: str) -> None:
         """It can look, not change."""

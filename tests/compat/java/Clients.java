@@ -26,6 +26,7 @@ import org.apache.kafka.clients.admin.DescribeClusterResult;
 import org.apache.kafka.clients.admin.LogDirDescription;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -94,6 +95,8 @@ public final class Clients {
             case "producer.close" -> producers.remove(id).close();
             case "consumer.open" -> consumers.put(id, consumer(command));
             case "consumer.read" -> read(consumers.get(id), command, answer);
+            case "consumer.seek" -> consumers.get(id).assignment().forEach(
+                    one -> consumers.get(id).seek(one, command.get("offset").asLong()));
             case "consumer.times" -> times(consumers.get(id), command, answer);
             case "consumer.close" -> consumers.remove(id).close();
             case "admin.open" -> admins.put(id, Admin.create(config(command)));
@@ -222,10 +225,26 @@ public final class Clients {
                 answer.put("low", admin.deleteRecords(Map.of(partition, before))
                         .lowWatermarks().get(partition).get().lowWatermark());
             }
+            case "admin.offset" -> {
+                TopicPartition partition = new TopicPartition(topic, 0);
+                answer.put("offset", admin.listOffsets(Map.of(partition, spec(command.get("question").asInt())))
+                        .partitionResult(partition).get().offset());
+            }
             case "admin.cluster" -> cluster(admin.describeCluster(), answer);
             case "admin.logDirs" -> logDirs(admin, topic, answer);
             default -> throw new IllegalArgumentException("unknown command: " + command.get("do"));
         }
+    }
+
+    private static OffsetSpec spec(int question) {
+        return switch (question) {
+            case -1 -> OffsetSpec.latest();
+            case -2 -> OffsetSpec.earliest();
+            case -3 -> OffsetSpec.maxTimestamp();
+            case -4 -> OffsetSpec.earliestLocal();
+            case -5 -> OffsetSpec.latestTiered();
+            default -> throw new IllegalArgumentException("unknown question: " + question);
+        };
     }
 
     private static void strings(ArrayNode into, Collection<String> from) {

@@ -6,7 +6,6 @@ anybody's guess. Sentences name the object as its URL, or the host, and what som
 """
 
 import re
-import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from botocore.exceptions import (
     ParamValidationError,
     PartialCredentialsError,
 )
-from urllib3.exceptions import HTTPError, ProtocolError
+from urllib3.exceptions import HTTPError, NameResolutionError, ProtocolError
 from urllib3.exceptions import TimeoutError as TooLate
 
 from tierlog.objectstore.errors import (
@@ -175,7 +174,7 @@ class Door:
 
 def _in_words(cause: BaseException) -> str:
     """Empty where another cause may say more."""
-    if isinstance(cause, socket.gaierror):
+    if isinstance(cause, NameResolutionError):
         return "no such host; see s3.endpoint and s3.region"
     if isinstance(cause, ConnectionRefusedError):
         return "nobody listens there; start it, or correct s3.endpoint"
