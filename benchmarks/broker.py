@@ -7,6 +7,7 @@ runs; the folder belongs to whoever gave it.
 """
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -184,11 +185,21 @@ class Tierlog(Broker):
     name: ClassVar[str] = "tierlog"
 
     def __init__(
-        self, folder: Path, *, sets: Sequence[str] = (), profile: Path | None = None
+        self,
+        folder: Path,
+        *,
+        sets: Sequence[str] = (),
+        profile: Path | None = None,
+        store: str = "",
+        get_delay_ms: float = 0.0,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(folder)
         self._sets = sets
         self._profile = profile
+        self._store = store
+        self._get_delay_ms = get_delay_ms
+        self._environ = environ or {}
 
     def start(self, *, wrapper: Sequence[str] = ()) -> Self:
         """Start it; back when it serves. `wrapper` is a command to run it under."""
@@ -197,8 +208,14 @@ class Tierlog(Broker):
             command += ["--set", each]
         if self._profile is not None:
             command += ["--profile", str(self._profile)]
+        if self._store:
+            command += ["--store", self._store, "--get-delay-ms", str(self._get_delay_ms)]
         self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent.parent
+            command,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parent.parent,
+            env={**os.environ, **self._environ},
         )
         assert self._process.stdout is not None
         words = self._process.stdout.readline().split()
@@ -206,6 +223,14 @@ class Tierlog(Broker):
             raise tools.RunFailed(f"the node said {words} and ended")
         self.port = int(words[1])
         return self
+
+    def store_requests(self) -> dict[str, int]:
+        """What it asked of its store since the last call."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        self._process.send_signal(signal.SIGUSR1)
+        counts: dict[str, int] = json.loads(self._process.stdout.readline())
+        return counts
 
 
 def wait_until(is_so: Callable[[], bool], otherwise: str) -> None:

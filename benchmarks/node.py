@@ -1,16 +1,22 @@
 """One node in a process of its own: what the benchmarks start as the server under test.
 
     python -m benchmarks.node --data DIR [--set name=value ...] [--profile FILE]
+                              [--store URL] [--get-delay-ms N]
 
 Runs `tierlog.server.serve` on uvloop with the node's default settings, listening on a free port of
 127.0.0.1 and without HTTP. Prints `ready PORT`, serves until SIGTERM. With `--profile` the loop's
 thread runs under cProfile, and the figures are written when the node has stopped.
+
+With `--store` the requests to it are counted, and at SIGUSR1 printed as a line of JSON and begun
+anew; `--get-delay-ms` makes each GET so much slower.
 """
 
 import argparse
 import asyncio
 import cProfile
+import json
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +25,12 @@ from typing import Any
 
 import uvloop
 
-from tierlog.config import load_node_settings
+from benchmarks.storewatch import Watched
+from tierlog import server
+from tierlog.config import NodeSettings, load_node_settings
+from tierlog.env import Env
+from tierlog.objectstore.counted import StoreStats
+from tierlog.objectstore.port import ObjectStore
 from tierlog.server import serve
 
 
@@ -28,6 +39,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--data", required=True)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--profile", type=Path, metavar="FILE")
+    parser.add_argument("--store", default="", metavar="URL")
+    parser.add_argument("--get-delay-ms", type=float, default=0.0, metavar="N")
     args = parser.parse_args(argv)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     profile = cProfile.Profile() if args.profile else None
@@ -35,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         if profile:
             profile.enable()
         try:
-            runner.run(_serve(args.data, args.set))
+            runner.run(_serve(args))
         finally:
             if profile:
                 profile.disable()
@@ -43,10 +56,29 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-async def _serve(data: str, sets: list[str]) -> None:
-    options = {"data": data, "listen": "127.0.0.1:0", "http": "off"}
-    settings = load_node_settings(options=options, sets=sets, environ={}, file=None)
-    await serve(replace(settings, store=settings.store or f"file://{data}-store"), on_ready=_say)
+async def _serve(args: argparse.Namespace) -> None:
+    options = {"data": args.data, "listen": "127.0.0.1:0", "http": "off"}
+    settings = load_node_settings(options=options, sets=args.set, environ={}, file=None)
+    if args.store:
+        watch_store(args.get_delay_ms / 1000)
+    store = args.store or settings.store or f"file://{args.data}-store"
+    await serve(replace(settings, store=store), on_ready=_say)
+
+
+def watch_store(get_delay_s: float) -> None:
+    """Every store that this process opens from now on, which is one."""
+    opened = server.node_store
+
+    def watched(env: Env, settings: NodeSettings) -> tuple[ObjectStore, StoreStats]:
+        inner, stats = opened(env, settings)
+        store = Watched(inner, get_delay_s=get_delay_s)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(
+            signal.SIGUSR1, lambda: print(json.dumps(store.taken()), flush=True)
+        )
+        return store, stats
+
+    server.node_store = watched
 
 
 def _say(ready: Any) -> None:

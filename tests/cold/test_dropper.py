@@ -172,3 +172,30 @@ def test_a_store_that_is_away_drops_nothing() -> None:
         assert node.log.log_start == 1
 
     play_node(scenario)
+
+
+def test_a_node_that_was_succeeded_keeps_what_it_alone_has() -> None:
+    """Another leader's records under the same offsets are no copy of these."""
+
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        async def first() -> None:
+            node = await TierNode(world.env(NODE), bucket).open()
+            await node.produce_sealed(b"a")
+            await seconds(5)
+            twin = world.host("twin").disk = world.disk(NODE).snapshot()
+            twin.kill()
+            await world.start("twin", succeed(), what="its successor")
+            await node.produce_sealed(b"mine")
+            await seconds(300)
+            assert (node.prefix.uploaded_end, node.log.log_start) == (2, 1)
+            assert read_values(node.log) == {1: b"mine"}
+
+        async def succeed() -> None:
+            node = await TierNode(world.env("twin"), bucket, leader_epoch=2).open()
+            await node.produce_sealed(b"b")
+            await seconds(5)
+            assert node.prefix.uploaded_end == 2
+
+        await world.start(NODE, first(), what="first")
+
+    play(scenario)

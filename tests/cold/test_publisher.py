@@ -24,7 +24,8 @@ from tierlog.cold.refusals import (
     SwapUncertain,
 )
 from tierlog.cold.tree import Limits
-from tierlog.objectstore.errors import StoreUnavailable
+from tierlog.objectstore.body import BytesBody
+from tierlog.objectstore.errors import NoSuchObject, StoreUnavailable
 from tierlog.objectstore.port import Doomed, Outcome
 from tierlog.sim.disk import SimDisk
 from tierlog.types import Offset
@@ -424,6 +425,7 @@ def test_refresh_shows_what_a_successor_published() -> None:
 def test_a_head_that_is_gone_is_not_begun_anew() -> None:
     async def scenario(scene: Scene) -> None:
         leader = scene.leader(3, copies=scene.copies)
+        await scene.store.put_if_absent(KEYS.full(an_entry(0).key), BytesBody(b"0"))
         head = await leader.commit(scene.append(an_entry(0)))
         await scene.store.delete([Doomed(KEYS.head)])
         for call in (leader.refresh, scene.leader(4, copies=scene.copies).claim):
@@ -450,6 +452,9 @@ def test_a_commit_notices_that_head_is_gone() -> None:
 def test_a_head_that_went_back_is_repaired_from_the_local_copy() -> None:
     async def scenario(scene: Scene) -> None:
         leader = scene.leader(3, copies=scene.copies)
+        for number in range(2):
+            key = KEYS.full(an_entry(number).key)
+            await scene.store.put_if_absent(key, BytesBody(b"x"))
         first = await leader.commit(scene.append(an_entry(0)))
         second = await leader.commit(scene.append(an_entry(1)))
         overwrite(scene, first)
@@ -460,6 +465,18 @@ def test_a_head_that_went_back_is_repaired_from_the_local_copy() -> None:
         assert repaired.entries == second.entries
         assert repaired.writer.leader_epoch == 4
         assert (await later.commit(scene.append(an_entry(2)))).next_offset == 3000
+
+    play(scenario)
+
+
+def test_a_head_is_not_put_back_where_what_it_lists_is_missing() -> None:
+    async def scenario(scene: Scene) -> None:
+        leader = scene.leader(3, copies=scene.copies)
+        await leader.commit(scene.append(an_entry(0)))
+        await scene.store.delete([Doomed(KEYS.head)])
+        with pytest.raises(NoSuchObject):
+            await leader.repair()
+        assert KEYS.head not in scene.store.shelf.items
 
     play(scenario)
 

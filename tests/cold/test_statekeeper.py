@@ -7,7 +7,13 @@ from tests.cold.scripted import Fate
 from tierlog.cold.clusterstate import ClusterState, TopicRecord, decode_format, decode_state
 from tierlog.cold.head import Incarnation
 from tierlog.cold.layout import cluster_prefix
-from tierlog.cold.refusals import ForeignIncarnation, ForeignObject, TopicDeleted
+from tierlog.cold.refusals import (
+    ForeignIncarnation,
+    ForeignObject,
+    StateLost,
+    SwapUncertain,
+    TopicDeleted,
+)
 from tierlog.cold.statekeeper import StateKeeper
 from tierlog.objectstore.port import Doomed
 
@@ -85,8 +91,33 @@ def test_what_is_so_already_is_not_written() -> None:
         one = await joined(scene)
         await one.put_topics({TOPIC_ID: ORDERS})
         await one.put_topics({TOPIC_ID: ORDERS})
-        await one.delete_topic("e" * 32)
         assert stored(scene).version == 2
+        await one.delete_topic(TOPIC_ID)
+        await one.delete_topic(TOPIC_ID)
+        assert stored(scene).version == 3
+
+    play(scenario)
+
+
+def test_a_creation_that_lands_after_the_deletion_does_not_bring_the_topic_back() -> None:
+    async def scenario(scene: Scene) -> None:
+        one = await joined(scene)
+        scene.store.fates.extend([Fate.LATE] * 7)
+        with pytest.raises(SwapUncertain):
+            await one.put_topics({TOPIC_ID: ORDERS})
+        await one.delete_topic(TOPIC_ID)
+        await scene.store.land()
+        assert (list(stored(scene).topics), list(stored(scene).deleted)) == ([], [TOPIC_ID])
+
+    play(scenario)
+
+
+def test_a_cluster_that_was_founded_is_not_founded_in_another_store() -> None:
+    async def scenario(scene: Scene) -> None:
+        one = keeper(scene)
+        with pytest.raises(StateLost, match="not mounted"):
+            await one.join(may_found=False)
+        assert not scene.store.shelf.items
 
     play(scenario)
 

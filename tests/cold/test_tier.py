@@ -25,6 +25,7 @@ from tierlog.cold.clusterstate import decode_state
 from tierlog.cold.head import Incarnation
 from tierlog.cold.layout import STATE, cluster_prefix
 from tierlog.cold.refusals import ForeignIncarnation
+from tierlog.errors import TierlogError
 from tierlog.objectstore.errors import StoreLies
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
@@ -221,15 +222,16 @@ def test_a_topic_that_stands_as_deleted_is_not_published() -> None:
 
 def test_another_life_of_the_cluster_ends_this_one() -> None:
     async def scenario(world: SimWorld, bucket: SimBucket) -> None:
-        async def live(incarnation: Incarnation) -> None:
+        async def live(incarnation: Incarnation) -> TierlogError | None:
             node = TierNode(world.env(NODE), bucket)
             node.incarnation = incarnation
             await node.open()
+            return node.tier.refusal
 
-        await world.start(NODE, live(Incarnation(1, "one")), what="first")
+        assert await world.start(NODE, live(Incarnation(1, "one")), what="first") is None
         world.kill(NODE)
-        with pytest.raises(ForeignIncarnation):
-            await world.start(NODE, live(Incarnation(1, "other")), what="second")
+        why = await world.start(NODE, live(Incarnation(1, "other")), what="second")
+        assert isinstance(why, ForeignIncarnation), "it serves, what it has can still be read"
 
     play(scenario)
 
@@ -251,6 +253,22 @@ def test_what_has_waited_for_the_longest_lag_is_sealed_and_uploaded() -> None:
         assert node.tier.stats.publish_count == 1, "an empty segment is not sealed"
 
     play_node(scenario)
+
+
+def test_a_clock_that_was_set_back_does_not_keep_records_from_the_bucket() -> None:
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        async def live() -> None:
+            node = TierNode(world.env(NODE), bucket)
+            node.tiering = replace(TIERING, upload_lag_max_ms=10_000)
+            await node.open()
+            node.produce(b"a")
+            world.host(NODE).clock.step(-3_600_000)
+            await seconds(12)
+            assert node.prefix.uploaded_end == 1
+
+        await world.start(NODE, live(), what="live")
+
+    play(scenario)
 
 
 # Other leaders

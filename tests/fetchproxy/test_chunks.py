@@ -6,6 +6,7 @@ import pytest
 from tests.fetchproxy.support import BLOCK, CHUNK, SMALL, HandClock, env_on, settled
 from tierlog.env import Env
 from tierlog.fetchproxy.chunks import REFUSED_PAUSE_S, ChunkCache, chunk_name
+from tierlog.fetchproxy.pieces import FilePiece
 from tierlog.fetchproxy.settings import ProxySettings
 from tierlog.fetchproxy.stats import ProxyStats
 from tierlog.objectstore.port import Span
@@ -37,10 +38,13 @@ async def begin(env: Env, chosen: ProxySettings = TEN) -> tuple[ChunkCache, Prox
 
 
 async def put(cache: ChunkCache, number: int) -> bool:
-    name, span, data = chunk(number)
-    if not cache.reserve(CHUNK):
-        return False
-    return await cache.put(name, span, data) is not None
+    name, _, data = chunk(number)
+    return cache.reserve(CHUNK) and await cache.put(name, data)
+
+
+async def opened(cache: ChunkCache, number: int) -> FilePiece | None:
+    name, span, _ = chunk(number)
+    return await cache.open(name, span, is_right)
 
 
 def used_on(env: Env) -> int:
@@ -57,8 +61,8 @@ async def test_the_cache_trims_itself_and_never_exceeds_its_budget() -> None:
         assert used_on(env) <= TEN.cache_bytes
     assert stats.evicted >= 90
     assert cache.ledger.used <= TEN.cache_bytes * 9 // 10
-    assert cache.opened(chunk(99)[0]) is not None
-    assert cache.opened(chunk(0)[0]) is None
+    assert cache.has(chunk(99)[0])
+    assert not cache.has(chunk(0)[0])
 
 
 async def test_room_is_reserved_before_the_bytes_are_there() -> None:
@@ -73,7 +77,7 @@ async def test_a_view_outlives_the_eviction_of_its_chunk() -> None:
     env = env_on()
     cache, _ = await begin(env)
     assert await put(cache, 0)
-    piece = cache.opened(chunk(0)[0])
+    piece = await opened(cache, 0)
     assert piece is not None
     for number in range(1, 30):
         await put(cache, number)
@@ -158,6 +162,19 @@ async def test_only_so_many_files_stay_open() -> None:
     cache, _ = await begin(env_on(), replace(TEN, open_chunks_max=2))
     for number in range(5):
         await put(cache, number)
-    opened = [number for number in range(5) if cache.opened(chunk(number)[0])]
-    assert opened == [3, 4]
+        assert await opened(cache, number)
+    assert [number for number in range(5) if cache.opened(chunk(number)[0])] == [3, 4]
     assert all(cache.has(chunk(number)[0]) for number in range(5))
+
+
+async def test_what_was_just_written_is_read_and_checked_like_everything_else() -> None:
+    env = env_on()
+    cache, stats = await begin(env)
+    assert await put(cache, 1)
+    name, _, _ = chunk(1)
+    assert cache.opened(name) is None
+    file = env.disk.open(f"/data/cache/{name}", write=True)
+    file.pwrite(b"rot", 100)
+    file.close()
+    assert await opened(cache, 1) is None
+    assert stats.dropped == 1

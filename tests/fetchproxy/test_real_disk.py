@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.fetchproxy.support import CHUNK, WHOLE_CHUNKS, Watched, even_history, read_all, upload
 from tierlog.env import LocalTasks, local_env, mapped_bytes
-from tierlog.fetchproxy import ColdRead, FetchProxy
+from tierlog.fetchproxy import ColdPrefix, ColdRead, FetchProxy
 from tierlog.types import Offset
 
 
@@ -29,6 +29,11 @@ async def test_a_history_is_read_through_mapped_files_and_again_after_a_restart(
     env.tasks.close()
 
 
+async def first_of(proxy: FetchProxy, prefix: ColdPrefix) -> ColdRead:
+    found = proxy.read(prefix, Offset(0), bytes_max=1000)
+    return found if isinstance(found, ColdRead) else await found
+
+
 async def test_an_answer_of_one_chunk_holds_no_memory_and_outlives_its_file(
     tmp_path: Path,
 ) -> None:
@@ -38,8 +43,11 @@ async def test_an_answer_of_one_chunk_holds_no_memory_and_outlives_its_file(
     tiny = replace(WHOLE_CHUNKS, cache_bytes=2 * CHUNK, readahead_bytes_max=0)
     proxy = FetchProxy(env, store, tiny, str(tmp_path / "cache"))
     await proxy.start()
-    first = proxy.read(prefix, Offset(0), bytes_max=1000)
-    got = first if isinstance(first, ColdRead) else await first
+    await first_of(proxy, prefix)
+    await proxy.close()
+    proxy = FetchProxy(env, store, tiny, str(tmp_path / "cache"))
+    await proxy.start()
+    got = await first_of(proxy, prefix)
     before = bytes(got.records)
     assert mapped_bytes([got.records]) == len(got.records) > 0
     await read_all(proxy, prefix)

@@ -7,8 +7,9 @@ import operator
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -283,6 +284,61 @@ def test_power_can_go_in_the_middle_of_a_disk_operation() -> None:
         assert seen[-1] == "unlinked"
 
     simulate(main, seed=1)
+
+
+def test_a_lost_disk_is_another_and_empty() -> None:
+    async def scenario(world: SimWorld) -> None:
+        before = world.env("a")
+        before.disk.mkdir("/data")
+        before.disk.sync_dir("/")
+        living = world.start("a", asyncio.sleep(9), what="live")
+        world.lose_disk("a")
+        with pytest.raises(HostDied):
+            await living
+        assert before.disk.exists("/data"), "it is the old disk that nobody has any more"
+        assert not world.env("a").disk.exists("/data")
+
+    simulate(scenario, seed=1)
+
+
+class Tidy:
+    """Takes its time with everything, its end included."""
+
+    async def open(self) -> None:
+        try:
+            await self._begin(asyncio.sleep(9))
+        except BaseException:
+            await asyncio.sleep(1)
+            await asyncio.sleep(1)
+            raise
+
+    async def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        await asyncio.sleep(9)
+        await work
+
+    async def names(self) -> AsyncIterator[str]:
+        yield "first"
+        await asyncio.sleep(9)
+        yield "second"
+
+
+def test_a_dead_process_is_put_away_without_a_word() -> None:
+    async def use(tidy: Tidy) -> None:
+        async for _ in tidy.names():
+            await asyncio.sleep(0)
+
+    async def scenario(world: SimWorld) -> None:
+        lives = [
+            world.start("a", Tidy().open(), what="open"),
+            world.start("a", use(Tidy()), what="names"),
+        ]
+        await asyncio.sleep(1)
+        world.kill("a")
+        await asyncio.gather(*lives, return_exceptions=True)
+
+    # What Python says of coroutines that were not closed well, or never begun, fails a test here.
+    simulate(scenario, seed=1)
+    gc.collect()
 
 
 def test_a_started_task_that_is_cancelled_from_outside_is_cancelled() -> None:

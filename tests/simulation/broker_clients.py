@@ -69,6 +69,7 @@ class Ledger:
     over: bool = False
     """Nothing more is written: readers may end."""
     serial: int = 0
+    never_met: frozenset[ErrorCode] = NEVER_MET
 
     def value(self, env: Env) -> bytes:
         """One of a kind."""
@@ -89,7 +90,7 @@ class WatchedRouter(Router):
         cause = error.__cause__
         if isinstance(error, BadAnswer) or isinstance(cause, BadAnswer):
             self.ledger.complaints.append(f"a bad answer: {error}")
-        if isinstance(error, BrokerError) and error.code in NEVER_MET:
+        if isinstance(error, BrokerError) and error.code in self.ledger.never_met:
             self.ledger.complaints.append(f"nobody gave a reason for this: {error}")
         super().note(error, topic)
 
@@ -122,13 +123,14 @@ class Writer:
     ledger: Ledger
     left: int
     settings: ProducerSettings
+    pause_s: float = 0.4
     lives: int = 0
 
     async def run(self, env: Env) -> None:
         async with WatchedClient(self.ledger, env) as client:
             while self.left:
                 self.lives += 1
-                producer = Producer(client, self.settings)
+                producer = self.make_producer(client)
                 try:
                     await self._send_all(env, producer)
                     await producer.flush()
@@ -137,12 +139,15 @@ class Writer:
                 finally:
                     await producer.close(flush=False)
 
+    def make_producer(self, client: Client) -> Producer:
+        return Producer(client, self.settings)
+
     async def _send_all(self, env: Env, producer: Producer) -> None:
         places = self.ledger.places
         while self.left:
             self.left -= 1
             if env.rng.random() < 0.5:
-                await asyncio.sleep(env.rng.random() * 0.4)
+                await asyncio.sleep(env.rng.random() * self.pause_s)
             place = places[env.rng.randrange(len(places))]
             await send(self.ledger, env, producer, place, name=f"{self.name}.{self.lives}")
 
@@ -181,13 +186,18 @@ def note_outcome(history: History, sent: Sent, future: "asyncio.Future[Placed]")
         history.send_ended(sent, Outcome.FAILED)
 
 
-async def probe(env: Env, ledger: Ledger) -> None:
+async def probe(
+    env: Env, ledger: Ledger, make_producer: Callable[[Client], Producer] = Producer
+) -> None:
     """When nothing is wrong any more, every place takes a record."""
-    async with WatchedClient(ledger, env) as client, Producer(client) as producer:
+    async with WatchedClient(ledger, env) as client, make_producer(client) as producer:
         futures = [await send(ledger, env, producer, each, name="probe") for each in ledger.places]
         for place, future in zip(ledger.places, futures, strict=True):
             assert future is not None, f"{place} takes no record"
-            await future
+            try:
+                await future
+            except ClientError as error:
+                raise AssertionError(f"{place} takes no record: {error}") from error
 
 
 @dataclass(slots=True)
@@ -239,11 +249,16 @@ class Follower:
 
     name: str
     ledger: Ledger
+    pause_s: float = 0.1
 
     async def run(self, env: Env) -> None:
+        await self.follow(env)
+
+    async def follow(self, env: Env, polls_max: float = float("inf")) -> None:
         async with WatchedClient(self.ledger, env) as client:
             consumer = Consumer(client, partition_bytes_max=2000, deadline_s=3.0)
-            while not self.ledger.over:
+            while not self.ledger.over and polls_max > 0:
+                polls_max -= 1
                 try:
                     await self._poll(env, consumer)
                 except ClientError:
@@ -260,6 +275,8 @@ class Follower:
     async def _poll(self, env: Env, consumer: Consumer) -> None:
         if not consumer.positions:
             await self._start_anew(consumer)
+        if not consumer.positions:
+            return
         history = self.ledger.history
         began, before = history.moment(), dict(consumer.positions)
         records = await consumer.poll(max_wait_ms=200)
@@ -277,7 +294,7 @@ class Follower:
                         if (each.topic, each.partition) == key
                     ],
                 )
-        await asyncio.sleep(env.rng.random() * 0.1)
+        await asyncio.sleep(env.rng.random() * self.pause_s)
 
 
 @dataclass(slots=True)
@@ -286,12 +303,13 @@ class Peeker:
 
     name: str
     ledger: Ledger
+    pause_s: float = 0.15
 
     async def run(self, env: Env) -> None:
         async with WatchedClient(self.ledger, env) as client:
             ends: dict[Place, int] = {}
             while not self.ledger.over:
-                await asyncio.sleep(env.rng.random() * 0.15)
+                await asyncio.sleep(env.rng.random() * self.pause_s)
                 place = self.ledger.places[env.rng.randrange(len(self.ledger.places))]
                 try:
                     await self._look(env, client, place, ends)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tierlog.broker.catalogue import Catalogue
@@ -21,7 +22,7 @@ from tierlog.broker.registration import register
 from tierlog.broker.searching import Searches
 from tierlog.broker.space import Marks, Space
 from tierlog.broker.stats import NodeStats
-from tierlog.broker.tiering import Tiering, check_store_is_free
+from tierlog.broker.tiering import Tiering, check_at_first_start
 from tierlog.broker.upkeep import Upkeep
 from tierlog.cold.restoreplan import has_content, is_unfinished
 from tierlog.config import parse_address
@@ -67,8 +68,6 @@ class Node:
         """What reads from the bucket."""
         self.settings = settings
         self.now_ms = env.clock.now_ms
-        self.is_store_checked = False
-        """Whether it is known that a new cluster may begin in the store."""
         self.metastore = metastore
         self.directory = directory
         self.node_id = settings.node_id
@@ -118,7 +117,7 @@ class Node:
         is_new = not (env.disk.exists(data) and has_content(env.disk, data))
         if is_new and store is not None and not settings.tierlog_new_cluster:
             # Before anything is made there: a restore takes the directory only while it is empty.
-            await check_store_is_free(store)
+            await check_at_first_start(store)
         directory = LogDirectory(env, f"{data}/{LOGS}", files_max=files_max, on_broken=on_broken)
         try:
             metastore = await LocalMetaStore.open(env, f"{data}/{META}")
@@ -126,7 +125,6 @@ class Node:
             directory.close()
             raise
         node.append(cls(env, settings, metastore, directory, data=data, store=store))
-        node[0].is_store_checked = is_new
         return node[0]
 
     @property
@@ -159,27 +157,33 @@ class Node:
             self.settings,
             self._data,
             cluster=cluster,
+            on_founded=self._note_founded,
             on_foreign=self.space.fence,
         )
         self.tiering, self.proxy = tiering, tiering.proxy
         self.catalogue.use(tiering)
         await tiering.start()
 
+    async def _note_founded(self) -> None:
+        """From now on a store without this cluster is a wrong one."""
+        known = await self.metastore.get(values.CLUSTER)
+        assert known is not None, "made before the store was asked"
+        cluster = values.ClusterState.from_bytes(known.value)
+        if not cluster.in_store:
+            value = replace(cluster, in_store=True).to_bytes()
+            await self.metastore.txn(
+                [Compare(values.CLUSTER, known.revision)], [Put(values.CLUSTER, value)]
+            )
+
     async def _cluster(self) -> values.ClusterState:
-        """Made once, at the first start, unless the store holds a cluster already."""
+        """Made once, at the first start."""
         while (known := await self.metastore.get(values.CLUSTER)) is None:
-            if not self.is_store_checked:  # A first start was cut off here.
-                await self._check_store()
             made = values.cluster_id_text(self.env.rng.uuid().bytes)
             first = values.ClusterState.first(made)
             await self.metastore.txn(
                 [Compare(values.CLUSTER, 0)], [Put(values.CLUSTER, first.to_bytes())]
             )
         return values.ClusterState.from_bytes(known.value)
-
-    async def _check_store(self) -> None:
-        if self._store is not None and not self.settings.tierlog_new_cluster:
-            await check_store_is_free(self._store)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self.env.tasks.spawn(work, name=name)

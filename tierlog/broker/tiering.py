@@ -30,7 +30,7 @@ from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.objectstore.probe import probe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from tierlog.broker.topics import Topic
     from tierlog.cold.prefix import ColdPrefix
@@ -75,6 +75,7 @@ class Tiering:
         data: str,
         *,
         cluster: ClusterState,
+        on_founded: Callable[[], Awaitable[None]],
         on_foreign: Callable[[TierlogError], None],
         tier_settings: TierSettings | None = None,
     ) -> None:
@@ -89,6 +90,11 @@ class Tiering:
             process=str(env.rng.uuid()),
             incarnation=Incarnation(cluster.incarnation, cluster.incarnation_id),
             probe=partial(probe, store, env.rng),
+            is_founded=cluster.in_store,
+            on_founding=None
+            if settings.tierlog_new_cluster
+            else partial(check_store_is_free, store, cluster.id),
+            on_founded=on_founded,
             on_refused=self._refused,
         )
         self.proxy = FetchProxy(env, store, proxy_settings(env, settings, data), f"{data}/{CACHE}")
@@ -203,23 +209,30 @@ class Tiering:
                     )
             await asyncio.sleep(RETRY_S)
         for index in range(count):
-            await self.tier.forget_copy(topic_id.hex(), index)
+            try:
+                await self.tier.forget_copy(topic_id.hex(), index)
+            except OSError as fault:
+                logger.warning("the copy of a deleted partition's manifest stays: %s", fault)
 
     async def delete_records(self, topic: Topic, index: int, log_start: Offset) -> None:
         """Below the end of what is uploaded a log start counts once it is in the manifest."""
         await self.tier.move_log_start(topic.id.hex(), index, log_start)
 
 
-async def check_store_is_free(store: ObjectStore) -> None:
+async def check_store_is_free(store: ObjectStore, own_id: str = "") -> None:
     """A data directory that is empty beside a store that is not: somebody lost the one, or mistook
-    the other. Raises `ClusterInStore`; a store that does not answer is not held against anybody."""
+    the other. Raises `ClusterInStore` if there is another cluster than this one."""
+    others = [one for one in await find_clusters(store) if one != own_id]
+    if others:
+        raise ClusterInStore(others)
+
+
+async def check_at_first_start(store: ObjectStore) -> None:
+    """Before anything is made. A store that does not answer is asked again when it does."""
     try:
-        found = await find_clusters(store)
+        await check_store_is_free(store)
     except StoreUnavailable as error:
         logger.warning("it is not known whether the store holds a cluster already: %s", error)
-        return
-    if found:
-        raise ClusterInStore(found)
 
 
 def record_of(topic: Topic, count: int) -> TopicRecord:

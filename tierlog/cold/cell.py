@@ -82,7 +82,9 @@ class Cell(Generic[V]):
             got = await self._store.get(self.key)
         except NoSuchObject:
             return None
-        return Seen(self._decode(bytes(got.data)), got.stat.etag)
+        # A large manifest takes milliseconds to read: not on the loop.
+        value = await self._env.tasks.in_thread(self._decode, bytes(got.data))
+        return Seen(value, got.stat.etag)
 
     async def swap(self, seen: Seen[V] | None, value: V) -> Seen[V]:
         """Replace what was seen (None: create). Returns once the write is known to have happened.
@@ -90,7 +92,7 @@ class Cell(Generic[V]):
         Raises `SwapLost` if somebody else's came first: read, judge, rebase. `SwapUncertain` if the
         store does not say within the budget: it may have happened, or may happen yet.
         """
-        body = BytesBody(self._encode(value))
+        body = BytesBody(await self._env.tasks.in_thread(self._encode, value))
         said = ""
         for attempt in range(ATTEMPTS_MAX):
             written = await self._send(body, seen)

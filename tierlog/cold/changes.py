@@ -8,6 +8,7 @@ used twice.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tierlog.cold import codec, lookup, tree
@@ -66,13 +67,17 @@ class Append:
         opened = {
             ref.key: await self._read(ref) for ref in tree.to_open(grown, limits=self._limits)
         }
-        head, pages = tree.seal(
+        seal = partial(
+            tree.seal,
             grown,
             mint=self._mint,
             not_before_ms=now_ms + GARBAGE_GRACE_MS,
             opened=opened,
             limits=self._limits,
         )
+        # A full page takes 30 ms to make.
+        fills_page = len(grown.entries) >= self._limits.entries_inline
+        head, pages = await self._env.tasks.in_thread(seal) if fills_page else seal()
         return Draft(head=head, pages=pages)
 
     async def _not_yet_in(self, head: Head) -> tuple[Entry, ...]:

@@ -83,10 +83,16 @@ def check_agrees(log: Log, head: Head) -> None:
             f"it ends at {log.log_end}, the bucket at {head.next_offset}: records are lost",
             of=name_of(head),
         )
+    check_lineage(log, head, end=head.next_offset)
+
+
+def check_lineage(log: Log, head: Head, *, end: Offset) -> None:
+    """Raises `LogDiverged` unless the same leaders wrote the log and the bucket, up to `end`, which
+    both reach. Else the same offsets hold other records here."""
     remote = LeaderEpochs(head.leader_epochs)
     start = max(log.log_start, head.log_start)
     marks = {start, *(one.start for one in (*head.leader_epochs, *log.epochs.entries))}
-    for offset in sorted(one for one in marks if start <= one < head.next_offset):
+    for offset in sorted(one for one in marks if start <= one < end):
         here, there = log.epochs.at(offset), remote.at(offset)
         if None not in (here, there) and here != there:
             raise LogDiverged(

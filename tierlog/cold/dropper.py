@@ -2,8 +2,9 @@
 
 A segment goes only if a HEAD that this node has just read back lists it, the objects that hold it
 answer with the right size and checksum, and the topic's local retention allows it. Until then a
-store that lies or loses is repaired from here. Dropping is a trim of the hot log: its files go with
-the next sync job, and a restart resumes it.
+store that lies or loses is repaired from here. What another leader published under the same offsets
+is no copy of this: a node that was succeeded keeps what it alone has. Dropping is a trim of the hot
+log: its files go with the next sync job, and a restart resumes it.
 """
 
 from bisect import bisect_left
@@ -11,6 +12,7 @@ from math import inf
 from typing import NamedTuple
 
 from tierlog.cold import sending
+from tierlog.cold.choosing import check_lineage
 from tierlog.cold.head import Head
 from tierlog.cold.tiersettings import TopicTiering
 from tierlog.cold.tierstats import TierStats
@@ -122,6 +124,7 @@ class PartitionDropper:
 
     async def _require_cold(self, segment: SealedSegment, head: Head) -> None:
         """Ask the store for every object that holds the segment's offsets."""
+        check_lineage(self._log, head, end=segment.next_offset)
         offset = max(segment.base_offset, head.log_start)
         while offset < segment.next_offset:
             entry = await self._prefix.entry_for(offset)

@@ -9,6 +9,7 @@ A copy that cannot be read is none: the bucket has the original, and a copy is o
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -54,10 +55,15 @@ class LocalCopies:
     async def save(self, head: Head) -> None:
         """Durable when it returns. Raises `CopyFailed`."""
         name = _name(head.topic_id, head.partition)
+        saving = self._env.tasks.in_thread(
+            smallfile.replace, self._env.disk, self.path, name, encode_head(head)
+        )
         try:
-            await self._env.tasks.in_thread(
-                smallfile.replace, self._env.disk, self.path, name, encode_head(head)
-            )
+            await asyncio.shield(saving)
+        except asyncio.CancelledError:
+            # The thread goes on: nobody may save another one beside it.
+            await asyncio.wait({saving})
+            raise
         except OSError as fault:
             raise CopyFailed(f"{self.path}/{name}", fault) from fault
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head, PageRef
+from tierlog.cold.page import IndexPage
 from tierlog.cold.tree import Opened, open_index, open_leaf
 from tierlog.types import Offset, TimestampMs
 
@@ -75,14 +76,28 @@ def find_latest(head: Head, opened: Opened, *, start: Offset | None = None) -> F
 
 
 def _largest_behind(head: Head, opened: Opened, start: Offset) -> Found:
-    """The rare case: the row with the largest timestamp has it before the start."""
+    """The rare case: the row with the largest timestamp has it before the start.
+
+    From the end, where the largest usually is: rows that are below what was found are not opened.
+    """
     best: Entry | None = None
-    for row in entries_from(head, start, opened):
-        if isinstance(row, PageRef):
+    stack: list[Entry | PageRef] = [*head.indexes, *head.leaves, *head.entries]
+    while stack:
+        row = stack.pop()
+        if row.next_offset <= start or (best and row.max_timestamp < best.max_timestamp):
+            continue
+        if isinstance(row, Entry):
+            best = row  # Of several, the one that comes first.
+        elif row.key not in opened:
             return row
-        if best is None or row.max_timestamp > best.max_timestamp:
-            best = row
+        else:
+            stack.extend(_rows_of(row, opened))
     return best
+
+
+def _rows_of(ref: PageRef, opened: Opened) -> Sequence[Entry | PageRef]:
+    page = opened[ref.key]
+    return page.leaves if isinstance(page, IndexPage) else page.entries
 
 
 def entries_from(head: Head, start: Offset, opened: Opened) -> Iterator[Entry | PageRef]:

@@ -24,6 +24,10 @@ class Pace:
         self.failure_count += 1
         self._until = self._clock.monotonic() + longest_ms * (0.5 + self._rng.random() / 2) / 1000
 
+    def resume(self) -> None:
+        """Go on now; whether it goes well is to be seen."""
+        self._until = 0.0
+
     def succeeded(self) -> None:
         self.failure_count = 0
         self._until = 0.0

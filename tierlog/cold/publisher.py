@@ -184,11 +184,20 @@ class Publisher:
                 self._judge(seen)
             except HeadLost:
                 assert self.head is not None, "only what was known can be lost"
+                await self._require_listed(self.head)
                 value = self._stamp(self.head, self.head, self._new_nonce())
                 check(value, previous=self.head)
                 await self._swap(seen, value)
                 self.is_claimed = True
             return await self._claim()
+
+    async def _require_listed(self, head: Head) -> None:
+        """A store that lost HEAD may have lost more, or be another one: what HEAD lists itself must
+        be there before it is put back. Raises `NoSuchObject`."""
+        keys = [one.key for one in head.entries]
+        keys += (one.key for one in (*head.leaves, *head.indexes))
+        for key in keys:
+            await self._store.head(self.keys.full(key))
 
     # Claims
 

@@ -197,3 +197,16 @@ class ClusterUnknown(ColdError):
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
+
+
+class StateLost(ColdError):
+    """The store has no STATE of a cluster that was founded in it."""
+
+    kind: ClassVar[Kind] = Kind.UNAVAILABLE
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"the store has no {key}, and it had: this is another bucket or folder, or it was "
+            "emptied, or it is not mounted; nothing is uploaded or dropped until it is back"
+        )
+        self.key = key

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tierlog.cold.clusterstate import decode_state
+from tierlog.cold.clusterstate import decode_format, decode_state
 from tierlog.cold.head import Incarnation
 from tierlog.cold.layout import FORMAT_JSON, STATE, PartitionKeys, cluster_prefix
 from tierlog.cold.localcopy import LocalCopies
@@ -144,8 +144,10 @@ async def _only_cluster(store: ObjectStore, prefix: str) -> str:
 
 
 async def _new_plan(env: Env, store: ObjectStore, cluster_id: str, prefix: str) -> Plan:
+    root = cluster_prefix(prefix, cluster_id)
     try:
-        got = await store.get(cluster_prefix(prefix, cluster_id) + STATE)
+        decode_format((await store.get(root + FORMAT_JSON)).data)  # Refuses a newer one.
+        got = await store.get(root + STATE)
     except NoSuchObject:
         raise ClusterUnknown(f"the store has no {STATE} of a cluster {cluster_id}") from None
     state = decode_state(got.data)
@@ -242,6 +244,7 @@ class _Restore:
             id=plan.cluster_id,
             incarnation=plan.incarnation.number,
             incarnation_id=plan.incarnation.id,
+            in_store=True,
         )
         changes.append(Put(values.CLUSTER, cluster.to_bytes()))
         for first in range(0, len(changes), CHANGES_MAX):

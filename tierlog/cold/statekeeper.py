@@ -22,18 +22,29 @@ from tierlog.cold.clusterstate import (
     DeletedTopic,
     Life,
     TopicRecord,
+    decode_format,
     decode_state,
     encode_format,
     encode_state,
 )
 from tierlog.cold.layout import FORMAT_JSON, STATE
 from tierlog.cold.publisher import ROUNDS_MAX
-from tierlog.cold.refusals import ForeignIncarnation, ForeignObject, SwapLost, TopicDeleted
+from tierlog.cold.refusals import (
+    ForeignIncarnation,
+    ForeignObject,
+    StateLost,
+    SwapLost,
+    TopicDeleted,
+)
+from tierlog.objectstore.errors import NoSuchObject
 
 if TYPE_CHECKING:
     from tierlog.cold.head import Incarnation
     from tierlog.env import Env
     from tierlog.objectstore.port import ObjectStore
+
+UNNAMED = "?"
+"""Of a deleted topic that never stood in STATE."""
 
 Change: TypeAlias = Callable[[ClusterState], ClusterState]
 """Answers the same object where there is nothing to change."""
@@ -61,12 +72,27 @@ class StateKeeper:
         self._cell = Cell(store, self.key, env, encode=encode_state, decode=decode_state)
         self._turn = asyncio.Lock()
 
-    async def join(self) -> ClusterState:
-        """Find the cluster in the bucket, or found it. Before anything else."""
+    async def join(self, *, may_found: bool = True) -> ClusterState:
+        """Find the cluster in the bucket, or found it. Before anything else.
+
+        A cluster that was founded before is not founded in another store: `StateLost`.
+        """
         async with self._turn:
+            await self._check_format()
             if await self._read() is None:
+                if not may_found:
+                    raise StateLost(self.key)
                 await self._found_cluster()
             return await self._read_mine()
+
+    async def _check_format(self) -> None:
+        """Raises `NewerFormat`: nothing below may be touched then."""
+        try:
+            got = await self._store.get(self._prefix + FORMAT_JSON)
+        except NoSuchObject:
+            return
+        if (found := decode_format(got.data)) != self.cluster_id:
+            raise ForeignObject(self._prefix + FORMAT_JSON, says=f"cluster {found}")
 
     async def refresh(self) -> ClusterState:
         """Read STATE: a node that does so now and then learns of a restore without publishing."""
@@ -210,9 +236,10 @@ def _not_fewer(topic: TopicRecord, known: TopicRecord | None) -> TopicRecord:
 
 
 def _without(state: ClusterState, topic_id: str, *, now_ms: int) -> ClusterState:
-    known = state.topics.get(topic_id)
-    if known is None:
+    if topic_id in state.deleted and topic_id not in state.topics:
         return state
+    # Noted also where STATE does not list it: its creation may be on the way and land late.
+    known = state.topics.get(topic_id) or TopicRecord(name=UNNAMED, partitions=1)
     note = DeletedTopic(name=known.name, partitions=known.partitions, deleted_ms=now_ms)
     return replace(
         state,

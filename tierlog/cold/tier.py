@@ -53,6 +53,14 @@ PARTITIONS_A_TURN = 200
 Probe: TypeAlias = Callable[[], Awaitable[None]]
 """Raises `StoreLies`; what the store raises passes through."""
 
+Hook: TypeAlias = Callable[[], Awaitable[None]]
+
+FAILING_PARTITIONS = 3
+"""Partitions that fail without a success in between, after which it is the store's fault."""
+
+STATE_LOOK_SECONDS = 60.0
+"""How often STATE is read, so that an idle node learns of a restore: 44,000 requests a month."""
+
 
 class ColdTier:
     def __init__(
@@ -67,9 +75,14 @@ class ColdTier:
         process: str,
         incarnation: Incarnation,
         probe: Probe | None = None,
+        is_founded: bool = False,
+        on_founding: Hook | None = None,
+        on_founded: Hook | None = None,
         on_refused: Callable[[TierlogError], None] = lambda _: None,
     ) -> None:
-        """`data` is the node's directory, `process` random for each start of it. `on_refused` hears
+        """`data` is the node's directory, `process` random for each start of it. A cluster that
+        `is_founded` is not founded again; `on_founding` may refuse that it is, `on_founded` hears
+        that it was, before anything is uploaded. `on_refused` hears
         once that nothing will be uploaded or dropped any more: by `StoreLies`, or by
         `ForeignIncarnation`, and then the node must stop taking records."""
         self.stats = TierStats()
@@ -87,6 +100,9 @@ class ColdTier:
         self._process = process
         self._incarnation = incarnation
         self._probe = probe or (lambda: probe_store(store, env.rng))
+        self._is_founded = is_founded
+        self._on_founding = on_founding
+        self._on_founded = on_founded
         self._on_refused = on_refused
         self._prefix = cluster_prefix(settings.prefix, cluster_id)
         self._keeper = StateKeeper(
@@ -100,19 +116,22 @@ class ColdTier:
         self._pace = Pace(
             env.clock, env.rng, ms_min=settings.backoff_ms_min, ms_max=settings.backoff_ms_max
         )
+        self._failing: set[TieredPartition] = set()
+        """Since something last went well."""
+        self._next_state_look = env.clock.monotonic() + STATE_LOOK_SECONDS
         self._slots = asyncio.Semaphore(settings.uploads_at_once)
         self._loop: asyncio.Task[None] | None = None
 
     # Starting and stopping
 
     async def start(self) -> None:
-        """Begin. Raises `StoreLies` and `ForeignIncarnation`, if that is known soon; a store that
-        is away or slow is waited for in the background."""
+        """Begin. Raises `StoreLies`, if that is known soon; a store that is away or slow is waited
+        for in the background. A node of an older life may still be read."""
         await self._copies.open()
         prepared = self._env.tasks.spawn(self._prepare(), name="cold tier's probe")
         self._loop = self._env.tasks.spawn(self._run(prepared), name="cold tier")
         await asyncio.wait([prepared], timeout=START_SECONDS)
-        if self.refusal is not None:
+        if isinstance(self.refusal, StoreLies):
             raise self.refusal
 
     async def stop(self) -> None:
@@ -248,6 +267,12 @@ class ColdTier:
             await self._prepare()
         if self.is_ready and self._unsaved:
             await self._guarded(self._save_topics())
+        if self.is_ready and self._env.clock.monotonic() >= self._next_state_look:
+            await self._guarded(self._look_at_state())
+
+    async def _look_at_state(self) -> None:
+        self._next_state_look = self._env.clock.monotonic() + STATE_LOOK_SECONDS
+        await self._keeper.refresh()
 
     async def _look(self) -> None:
         """Seal what has waited for too long; let those work who have something to do."""
@@ -293,23 +318,36 @@ class ColdTier:
         try:
             await work
         except STORE_AWAY as fault:
-            self._store_failed(fault)
-            if partition is not None:
-                partition.failed(fault, is_own=False)
-        except (ForeignIncarnation, StoreLies) as why:
+            self._store_failed(fault, partition)
+        except StoreLies as lie:
+            # One garbled answer is no proof: the probe's word is, and it has refused already.
+            if self.refusal is None:
+                self._store_failed(lie, partition)
+                self.is_ready = False
+        except ForeignIncarnation as why:
             self._refuse(why)
         except (TierlogError, OSError) as fault:
-            self.stats.failure_count += 1
+            self._blame(fault, partition)
+        except Exception as fault:
+            # A bug of ours: it is told, and must not end the uploads of all others.
+            logger.exception("the cold tier stumbled")
             self._blame(fault, partition)
         else:
-            self._pace.succeeded()
-            self.last_error = None
-            if partition is not None:
-                partition.succeeded()
+            self._succeeded(partition)
             return True
         return False
 
+    def _succeeded(self, partition: TieredPartition | None) -> None:
+        if self.last_error is not None:
+            logger.info("the object store answers again, uploads go on")
+        self.last_error = None
+        self._failing.clear()
+        self._pace.succeeded()
+        if partition is not None:
+            partition.succeeded()
+
     def _blame(self, fault: Exception, partition: TieredPartition | None) -> None:
+        self.stats.failure_count += 1
         if partition is None:
             self.last_error = str(fault)
             self._pace.failed()
@@ -317,12 +355,19 @@ class ColdTier:
             return
         partition.failed(fault, is_own=True)
         if isinstance(fault, Fenced):
-            logger.warning("%s", fault)
+            logger.error("%s", fault)
         elif partition.status.failure_count == 1:
-            logger.error("%s is not tiered: %s", partition.uploader.log.path, fault)
+            place = partition.place
+            logger.error("%s-%d waits: %s", place.topic, place.partition, fault)
 
-    def _store_failed(self, fault: Exception) -> None:
+    def _store_failed(self, fault: Exception, partition: TieredPartition | None) -> None:
+        """One object that cannot be had is its partition's trouble; several are the store's."""
         self.stats.failure_count += 1
+        if partition is not None:
+            partition.failed(fault, is_own=True)
+            self._failing.add(partition)
+            if len(self._failing) < min(FAILING_PARTITIONS, len(self.partitions)):
+                return
         if self._pace.failure_count == 0:
             is_denied = isinstance(fault, StoreDenied)
             what = "refuses this node, somebody must act" if is_denied else "does not answer"
@@ -342,22 +387,40 @@ class ColdTier:
     # Before anything is uploaded
 
     async def _prepare(self) -> None:
+        """A store that passes may still refuse what is sent: only what was done ends the pauses."""
+        failures = self._pace.failure_count
         self.is_ready = await self._guarded(self._probe_and_join())
+        if self.is_ready:
+            self._pace.failure_count = failures
 
     async def _probe_and_join(self) -> None:
         self.stats.probe_count += 1
-        await self._probe()
-        await self._keeper.join()
+        try:
+            await self._probe()
+        except StoreLies as lie:
+            self._refuse(lie)
+            raise
+        await self._join()
 
     async def _join(self) -> None:
-        if self._keeper.state is None:
-            await self._keeper.join()
+        """Found the cluster in the store, once in its life; after that a store without it is a
+        wrong one (`StateLost`)."""
+        if not self._is_founded and self._on_founding is not None:
+            await self._on_founding()
+        state = await self._keeper.join(may_found=not self._is_founded)
+        if not self._is_founded:
+            self._is_founded = True
+            if self._on_founded is not None:
+                await self._on_founded()
+            life = state.incarnation.number
+            logger.info("cluster %s is in the store, life %d", state.cluster_id, life)
 
     async def _save_topics(self) -> None:
         """Write what the bucket may not know; a topic that is altered meanwhile comes again."""
         unsaved = {key: self._topics[key] for key in self._unsaved}
         if unsaved:
-            await self._join()
+            if self._keeper.state is None:
+                await self._join()
             try:
                 await self._keeper.put_topics(unsaved)
             except TopicDeleted as gone:

@@ -133,7 +133,8 @@ class TieredPartition:
         """Whether the active segment must be sealed, to be uploaded in time."""
         if since_ms < 0 or self.uploader.is_stopped:
             return False
-        return since_ms <= now_ms - self.dropper.tiering.upload_lag_max_ms
+        # Either way: where the clock was set back, nobody knows how long the segment has waited.
+        return abs(now_ms - since_ms) >= self.dropper.tiering.upload_lag_max_ms
 
     def _has_uploads(self) -> bool:
         """A fenced partition is another leader's to upload; dropping goes on (U6)."""

@@ -29,7 +29,7 @@ from tierlog.cold.head import (
 )
 from tierlog.cold.layout import PAGES, page_key
 from tierlog.cold.page import IndexPage, LeafPage, NewPage, Page
-from tierlog.hot.epochs import LeaderEpochs
+from tierlog.hot.epochs import EpochStart, LeaderEpochs
 from tierlog.types import Offset
 
 GARBAGE_PAGES_MAX = 64
@@ -93,17 +93,33 @@ def extend(head: Head, entries: Iterable[Entry]) -> Head:
         head,
         entries=(*head.entries, *linked),
         next_offset=next_offset,
-        leader_epochs=epochs.entries,
+        leader_epochs=_from_start(epochs, head.log_start, next_offset),
         records=head.records + sum(entry.records for entry in linked),
         bytes=head.bytes + sum(entry.size for entry in linked),
     )
+
+
+def _from_start(epochs: LeaderEpochs, start: Offset, end: Offset) -> tuple[EpochStart, ...]:
+    """Those of what is still there: a log of many leaders must not outgrow HEAD."""
+    if start < end:
+        epochs.trim(start)
+    return epochs.entries
 
 
 def skip(head: Head, to: Offset, *, now_ms: int) -> Head:
     """Offsets up to `to` are not uploaded any more: DeleteRecords took them (U10)."""
     assert to > head.next_offset
     gap = Skip(head.next_offset, to, now_ms)
-    return replace(head, next_offset=to, skips=(*head.skips, gap))
+    return replace(head, next_offset=to, skips=(*_needed_skips(head), gap))
+
+
+def _needed_skips(head: Head) -> tuple[Skip, ...]:
+    """Those that tell of offsets from the log start, or from the first row, on. The others tell of
+    what is gone anyway: kept for ever they would fill HEAD."""
+    listed = (head.indexes, head.leaves, head.entries)
+    first = next((rows[0].base for rows in listed if rows), head.log_start)
+    start = min(head.log_start, first)
+    return tuple(one for one in head.skips if one.end > start)
 
 
 def last_chain(head: Head) -> str:

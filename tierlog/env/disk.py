@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 
 from tierlog.env.fallocate import fallocate_keep_size
 from tierlog.env.mapping import Mapping
+from tierlog.env.pastcache import pwrite_direct
 from tierlog.types import Bytes, WritableBytes
 
 
@@ -52,6 +53,14 @@ class File(Protocol):
 
     def pwrite(self, data: Bytes, position: int) -> int:
         """Write; the count may be short when the disk fills up."""
+        ...
+
+    def pwrite_past_cache(self, data: Bytes, position: int) -> int:
+        """The same, and the bytes are not left in the page cache where that can be avoided.
+
+        For what will hardly be read again soon: it neither pushes out what is, nor counts as dirty,
+        for which the kernel would make every other writer wait.
+        """
         ...
 
     def fdatasync(self) -> None:
@@ -202,6 +211,9 @@ class LocalFile:
 
     def pwrite(self, data: Bytes, position: int) -> int:
         return os.pwrite(self._fd, data, position)
+
+    def pwrite_past_cache(self, data: Bytes, position: int) -> int:
+        return pwrite_direct(self._fd, data, position)
 
     def fdatasync(self) -> None:
         os.fdatasync(self._fd)

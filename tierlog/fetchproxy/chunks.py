@@ -104,9 +104,7 @@ class ChunkCache:
         self._open.clear()
         order = "\n".join(self.ledger).encode("ascii")
         with suppress(OSError):
-            file = await self._env.tasks.in_thread(self._write, ORDER, order)
-            if file is not None:
-                file.close()
+            await self._env.tasks.in_thread(self._write, ORDER, order)
 
     # Reading
 
@@ -197,38 +195,32 @@ class ChunkCache:
     def give_back(self, size: int) -> None:
         self.reserved -= size
 
-    async def put(
-        self,
-        name: str,
-        span: Span,
-        data: Bytes,
-        *,
-        reader: object = None,
-        keep_open: bool = True,
-    ) -> FilePiece | None:
-        """Keep verified bytes, for which room was reserved. None if the disk refuses."""
+    async def put(self, name: str, data: Bytes, *, reader: object = None) -> bool:
+        """Keep verified bytes, for which room was reserved; False if the disk refuses.
+
+        They are not open afterwards: whoever comes for them reads and checks them, in a thread.
+        """
+        is_written = False
         try:
             async with self._writers:
-                file = await self._env.tasks.in_thread(self._write, name, data)
+                is_written = await self._env.tasks.in_thread(self._write, name, data)
         except OSError as fault:
             logger.warning("the chunk cache cannot write, serving from memory: %s", fault)
-            file = None
         finally:
             self.give_back(len(data))
-        if file is None:
+        if not is_written:
             self._refused_until_s = self._env.clock.monotonic() + REFUSED_PAUSE_S
-            return None
+            return False
         self.ledger.remove(name)
         self.ledger.add(name, len(data), reader=reader)
         self._trim_if_full()
-        piece = FilePiece(span, file)
-        return self._keep_open(name, piece) if keep_open else piece
+        return True
 
-    def _write(self, name: str, data: Bytes) -> File | None:
-        """The file, open and in place; None where the disk is too full to be filled further."""
+    def _write(self, name: str, data: Bytes) -> bool:
+        """False where the disk is too full to be filled further."""
         disk = self._disk
         if disk.free_bytes(self._path) - len(data) < self._settings.disk_free_min:
-            return None
+            return False
         self._serial += 1
         temporary = f"{name}.{self._serial}{TEMPORARY}"
         file = disk.open(f"{self._path}/{temporary}", create=True)
@@ -236,10 +228,11 @@ class ChunkCache:
             _write_whole(file, data)
             disk.rename(f"{self._path}/{temporary}", f"{self._path}/{name}")
         except BaseException:
-            file.close()
             self._unlink(temporary)
             raise
-        return file
+        finally:
+            file.close()
+        return True
 
     # Trimming
 
@@ -281,7 +274,9 @@ def _write_whole(file: File, data: Bytes) -> None:
     view = memoryview(data)
     position = 0
     while position < len(view):
-        position += file.pwrite(view[position:], position)
+        # Past the page cache: whoever waits is served from memory, and a replay of years shall
+        # neither push out what the tail lives on nor make its writes wait for the disk.
+        position += file.pwrite_past_cache(view[position:], position)
 
 
 def _is_sound(

@@ -8,7 +8,9 @@ served. Indexes have a budget of their own: a chunk waits for its index while it
 import asyncio
 import hashlib
 from collections import OrderedDict
+from collections.abc import Coroutine
 from functools import partial
+from typing import Any
 
 from tierlog.cold.entry import Entry
 from tierlog.env import Env
@@ -17,7 +19,7 @@ from tierlog.fetchproxy.chunks import ChunkCache, chunk_name, index_name
 from tierlog.fetchproxy.errors import ChunkCorrupt, ColdUnavailable, map_store_errors
 from tierlog.fetchproxy.flights import ByteBudget, Flights
 from tierlog.fetchproxy.held import Held
-from tierlog.fetchproxy.pieces import HeldPiece, Piece
+from tierlog.fetchproxy.pieces import FilePiece, HeldPiece, Piece
 from tierlog.fetchproxy.segmentindex import SegmentIndex
 from tierlog.fetchproxy.settings import ProxySettings
 from tierlog.fetchproxy.stats import ProxyStats
@@ -60,14 +62,26 @@ class Loader:
         self._settings = settings
         self._stats = stats
         self.budget = ByteBudget(settings.flight_bytes_max)
-        self.held = Held(settings.held_bytes_max)
+        self.held = Held(settings.held_bytes_max, on_gone=self._unread_gone)
+        self._unread: set[tuple[str, Span]] = set()
+        """Chunks, here or on their way, that no reader has come to the end of."""
+        self.unread_bytes = 0
         self._pieces: Flights[Piece] = Flights(env.tasks, self.budget)
         self._indexes: Flights[SegmentIndex] = Flights(
             env.tasks, ByteBudget(settings.index_bytes_max)
         )
         self._segments: OrderedDict[str, ColdSegment] = OrderedDict()
         self.index_bytes = 0
+        self.keeping = ByteBudget(settings.keeping_bytes_max)
+        """Of chunks that are here and on their way to the disk."""
+        self._chunks_kept: dict[str, HeldPiece] = {}
+        """Those chunks, by their names in the cache."""
         self._keeping: set[asyncio.Task[None]] = set()
+
+    @property
+    def memory_used(self) -> int:
+        """Bytes of downloads under way and of what is in memory."""
+        return self.budget.used + self.keeping.used + self.held.used
 
     async def close(self) -> None:
         await self._pieces.close()
@@ -104,10 +118,14 @@ class Loader:
             data = None
         if data is None:
             data = await self._get_index(segment, span)
-            keeping = self._env.tasks.spawn(self._keep(name, span, data), name="keep an index")
-            self._keeping.add(keeping)
-            keeping.add_done_callback(self._keeping.discard)
+            self._spawn(self._keep(name, span, data), name="keep an index")
         return self._remember(segment, data)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """What nobody waits for, but the end of the proxy."""
+        keeping = self._env.tasks.spawn(work, name=name)
+        self._keeping.add(keeping)
+        keeping.add_done_callback(self._keeping.discard)
 
     async def _get_index(self, segment: ColdSegment, span: Span) -> Bytes:
         for _ in range(ATTEMPTS):
@@ -121,7 +139,7 @@ class Loader:
 
     async def _keep(self, name: str, span: Span, data: Bytes) -> None:
         if self._cache.reserve(span.size):
-            await self._cache.put(name, span, data, keep_open=False)
+            await self._cache.put(name, data)
 
     def _remember(self, segment: ColdSegment, data: Bytes) -> SegmentIndex:
         block_bytes = self._settings.block_bytes
@@ -145,14 +163,20 @@ class Loader:
     def chunk_now(self, segment: ColdSegment, number: int) -> Piece | None:
         """If it takes no waiting."""
         span = self.chunk_span(segment, number)
-        opened = self._cache.opened(chunk_name(segment.digest, span))
-        return opened or self.held.find(segment.key, span.start, span.end)
+        name = chunk_name(segment.digest, span)
+        return (
+            self._chunks_kept.get(name)
+            or self.held.find(segment.key, span.start, span.end)
+            or self._cache.opened(name)
+        )
 
     def is_near(self, segment: ColdSegment, number: int) -> bool:
         """Whether it is here or on its way."""
         span = self.chunk_span(segment, number)
+        name = chunk_name(segment.digest, span)
         return (
-            self._cache.has(chunk_name(segment.digest, span))
+            self._cache.has(name)
+            or name in self._chunks_kept
             or self._pieces.get((segment.key, span)) is not None
             or self.held.find(segment.key, span.start, span.end) is not None
         )
@@ -164,7 +188,8 @@ class Loader:
         self._stats.chunk_hits += is_here
         self._stats.chunk_misses += not is_here
         work = partial(self._load_chunk, segment, span, reader)
-        return self._pieces.fly((segment.key, span), span.size, work)
+        flight = self._pieces.fly((segment.key, span), span.size, work)
+        return self._counted(segment.key, span, flight)
 
     def chunk_ahead(
         self, segment: ColdSegment, number: int, *, reader: object
@@ -174,18 +199,45 @@ class Loader:
         under_way = self._pieces.get((segment.key, span))
         if under_way is not None:
             return under_way
+        if self.unread_bytes + span.size > self.held.limit:
+            return None  # It would push out of memory what a reader has not come to yet.
         work = partial(self._load_chunk, segment, span, reader, is_ahead=True)
-        return self._pieces.try_fly((segment.key, span), span.size, work)
+        flight = self._pieces.try_fly((segment.key, span), span.size, work)
+        return None if flight is None else self._counted(segment.key, span, flight)
+
+    def _counted(self, key: str, span: Span, flight: asyncio.Task[Piece]) -> asyncio.Task[Piece]:
+        """The same flight; its bytes count as unread until they are read, or cannot be."""
+        if (key, span) not in self._unread:
+            self._unread.add((key, span))
+            self.unread_bytes += span.size
+        flight.add_done_callback(lambda done: self._landed(key, span, done))
+        return flight
+
+    def _landed(self, key: str, span: Span, flight: asyncio.Task[Piece]) -> None:
+        if flight.cancelled() or flight.exception() or isinstance(flight.result(), FilePiece):
+            self._unread_gone(key, span)
+
+    def _unread_gone(self, key: str, span: Span) -> None:
+        """It was read, or is not in memory any more."""
+        if (key, span) in self._unread:
+            self._unread.remove((key, span))
+            self.unread_bytes -= span.size
 
     def lead(self, segment: ColdSegment, span: Span) -> asyncio.Task[Piece]:
         """Some blocks alone, which are held in memory; await it through `shield`."""
         work = partial(self._load_lead, segment, span)
         return self._pieces.fly((segment.key, span), span.size, work)
 
-    def touch(self, segment: ColdSegment, position: Position, *, reader: object) -> None:
-        """A reader used the chunk at `position`, if it is cached."""
-        span = self.chunk_span(segment, position // self._settings.chunk_bytes)
-        self._cache.ledger.touch(chunk_name(segment.digest, span), reader=reader)
+    def touch(
+        self, segment: ColdSegment, start: Position, stop: Position, *, reader: object
+    ) -> None:
+        """A reader used the chunk at `start`, if it is cached, and goes on at `stop`."""
+        span = self.chunk_span(segment, start // self._settings.chunk_bytes)
+        name = chunk_name(segment.digest, span)
+        self._cache.ledger.touch(name, reader=reader)
+        if stop >= span.end:
+            self._unread_gone(segment.key, span)
+            self.held.retire(segment.key, span, is_kept=self._cache.has(name))
         entry = segment.entry
         name = index_name(segment.digest, segmentindex.sections_span(entry).size)
         self._cache.ledger.touch(name, reader=reader)
@@ -194,6 +246,8 @@ class Loader:
         self, segment: ColdSegment, span: Span, reader: object, *, is_ahead: bool = False
     ) -> Piece:
         name = chunk_name(segment.digest, span)
+        if (here := self._chunks_kept.get(name)) is not None:
+            return here
         if self._cache.has(name):
             index = await self.index_of(segment)
             piece = await self._cache.open(name, span, index.bad_block)
@@ -208,11 +262,36 @@ class Loader:
                 self._cache.give_back(span.size)
             raise
         if has_room:
-            kept = await self._cache.put(name, span, data, reader=reader)
-            if kept is not None:
-                return kept
+            return await self._keep_soon(segment, HeldPiece(span, data), name, data, reader)
         self._stats.not_cached += 1
         return self._hold(segment, span, data)
+
+    async def _keep_soon(
+        self, segment: ColdSegment, piece: HeldPiece, name: str, data: Bytes, reader: object
+    ) -> HeldPiece:
+        """Whoever waits for the chunk has it from memory, and does not wait for the disk; unless
+        the disk is so far behind that there is no memory left for what it shall get."""
+        try:
+            await self.keeping.take(piece.span.size)
+        except BaseException:
+            self._cache.give_back(piece.span.size)
+            raise
+        self._chunks_kept[name] = piece
+        self._spawn(self._keep_chunk(segment, piece, name, data, reader), name="keep a chunk")
+        return piece
+
+    async def _keep_chunk(
+        self, segment: ColdSegment, piece: HeldPiece, name: str, data: Bytes, reader: object
+    ) -> None:
+        try:
+            is_kept = await self._cache.put(name, data, reader=reader)
+        finally:
+            del self._chunks_kept[name]
+            self.keeping.give(piece.span.size)
+        self._stats.not_cached += not is_kept
+        # Until its reader has come it stays in memory as well: the disk is slower.
+        if not is_kept or (segment.key, piece.span) in self._unread:
+            self.held.put(segment.key, piece)
 
     async def _load_lead(self, segment: ColdSegment, span: Span) -> Piece:
         return self._hold(segment, span, await self._verified(segment, span, is_chunk=False))

@@ -35,8 +35,8 @@ from tierlog.hot.errors import OffsetOutOfRange
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import Bytes, Offset, TimestampMs
 
-SMALL_BYTES = 64 << 10
-"""What a sender may send on the loop."""
+SMALL_BYTES = 1 << 20
+"""What a sender may send on the loop, as of the hot log."""
 
 
 class ColdRead(NamedTuple):
@@ -84,8 +84,8 @@ class FetchProxy:
 
     @property
     def memory_used(self) -> int:
-        """Bytes of downloads under way and of what no disk holds."""
-        return self.loader.budget.used + self.loader.held.used
+        """Bytes of downloads under way and of what no disk holds yet."""
+        return self.loader.memory_used
 
     # By time
 
@@ -227,7 +227,7 @@ class FetchProxy:
         size = part.stop - part.start
         self.stats.reads += 1
         self.stats.read_bytes += size
-        self.loader.touch(segment, part.start, reader=stream.number)
+        self.loader.touch(segment, part.start, part.stop, reader=stream.number)
         stream.window.answered(size, self._env.clock.monotonic())
         self._streams.move(
             stream,

@@ -25,7 +25,8 @@ class ProxySettings:
     lead_bytes: int = 1 << 20
     """What the first read of a reader fetches: it waits for this alone. 0: whole chunks always."""
     memory_bytes: int = 256 << 20
-    """Of downloads under way and of bytes that no disk holds, over all readers of the node."""
+    """Of downloads under way, and of bytes that were not read yet or that no disk holds, over all
+    readers of the node."""
     readahead_bytes_max: int = 64 << 20
     """How far ahead of one reader: 8 chunks hide 50 ms a GET at 1 GB/s."""
     stall_s: float = 5.0
@@ -50,13 +51,18 @@ class ProxySettings:
 
     @property
     def held_bytes_max(self) -> int:
-        """The share of the memory for bytes that no disk holds."""
+        """The share of the memory for what is here: chunks ahead of their readers, mostly."""
+        return 3 * self.memory_bytes // 8
+
+    @property
+    def keeping_bytes_max(self) -> int:
+        """The share of the memory for chunks on their way to the disk."""
         return self.memory_bytes // 4
 
     @property
     def flight_bytes_max(self) -> int:
         """The share of the memory for downloads under way."""
-        return self.memory_bytes - self.held_bytes_max
+        return self.memory_bytes - self.held_bytes_max - self.keeping_bytes_max
 
 
 def default_cache_bytes(disk: Disk, path: str) -> int:

@@ -1,7 +1,7 @@
 """What the cluster remembers of itself: the values in the metastore.
 
 Keys, and the JSON behind them:
-    /cluster                    {"id", "incarnation", "incarnation_id"}
+    /cluster                    {"id", "incarnation", "incarnation_id", "in_store"}
     /topics/{id}                {"name", "configs"}
     /topic-names/{name}         the topic's id: two topics cannot take one name
     /partitions/{id}/{index}    {"replicas", "isr", "leader", "leader_epoch"}
@@ -95,6 +95,8 @@ class ClusterState:
     """Which life of the cluster: a restore from the bucket begins the next."""
     incarnation_id: str
     """Random for every life but the first, which has the cluster's own id."""
+    in_store: bool = False
+    """Whether it was ever founded in an object store: then it is not founded in another."""
 
     @classmethod
     def first(cls, cluster_id: str) -> ClusterState:
@@ -106,6 +108,7 @@ class ClusterState:
                 "id": self.id,
                 "incarnation": self.incarnation,
                 "incarnation_id": self.incarnation_id,
+                "in_store": self.in_store,
             }
         )
 
@@ -117,6 +120,7 @@ class ClusterState:
             id=found["id"],
             incarnation=found.get("incarnation", FIRST_INCARNATION),
             incarnation_id=found.get("incarnation_id", found["id"]),
+            in_store=found.get("in_store", False),
         )
 
 

@@ -61,6 +61,9 @@ class SimFile:
         self._node.change(Change(position, content))
         return len(content)
 
+    def pwrite_past_cache(self, data: Bytes, position: int) -> int:
+        return self.pwrite(data, position)
+
     def fdatasync(self) -> None:
         self._check_open()
         self._disk.begin("fdatasync", self._path)

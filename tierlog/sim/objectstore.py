@@ -204,9 +204,12 @@ class SimStore:
 
     async def _answer(self, answer: asyncio.Future[T]) -> T:
         try:
-            return await asyncio.shield(answer)
-        finally:
+            result = await asyncio.shield(answer)
+        except Exception:
             await asyncio.sleep(self._bucket.draw_delay())
+            raise
+        await asyncio.sleep(self._bucket.draw_delay())
+        return result
 
     def _send(self, land: Callable[[], T], fate: Fate | None = None) -> asyncio.Future[T]:
         """Let the request take effect after its way, whatever becomes of its sender."""

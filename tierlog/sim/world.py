@@ -13,8 +13,9 @@ the environment of the next one. Every failure leaves with its seed and the comm
 """
 
 import asyncio
-import inspect
+import warnings
 from collections.abc import Callable, Coroutine
+from inspect import iscoroutine
 from random import Random
 from typing import Any, TypeAlias, TypeVar
 
@@ -40,11 +41,16 @@ class SimHost:
 
     def __init__(self, name: str, loop: SimLoop) -> None:
         self.name = name
-        self.disk = SimDisk()
-        self.disk.trace = lambda op: loop.trace.fold(f"{name} {op}")
+        self._loop = loop
+        self.use(SimDisk())
         self.clock = SimClock(loop)
         self.life = Life(name, 0)
         self.answers: list[asyncio.Future[Any]] = []
+
+    def use(self, disk: SimDisk) -> None:
+        """Whatever was there is gone with the disk before it."""
+        self.disk = disk
+        disk.trace = lambda op: self._loop.trace.fold(f"{self.name} {op}")
 
 
 class SimWorld:
@@ -134,6 +140,12 @@ class SimWorld:
         self._end_life(name, silently=True)
         self.disk(name).power_cut(self._chance, data=data, names=names)
 
+    def lose_disk(self, name: str) -> None:
+        """The machine is gone for good; another one takes its name and has an empty disk."""
+        self._check_not_own(name)
+        self._end_life(name, silently=True)
+        self.host(name).use(SimDisk())
+
     def power_cut_after(self, name: str, op_count: int) -> "asyncio.Future[str]":
         """Cut the power in the middle of the host's code, when it begins its `op_count`-th next
         disk operation. The answer tells which one it was, once the machine is up again."""
@@ -198,8 +210,9 @@ class SimWorld:
 
     def _on_problem(self, loop: object, context: dict[str, Any]) -> None:
         error = context.get("exception") or RuntimeError(context["message"])
-        # The callback in which the power went is no more; nobody is there to be told.
-        if not isinstance(error, PowerCut):
+        # The callback in which the power went is no more; nobody is there to be told. Generators
+        # that are left when all others have ended were a dead process's.
+        if not isinstance(error, PowerCut) and "asyncgen" not in context:
             self.loop.lost_errors.append(error)
 
     def _clean_up(self) -> None:
@@ -211,6 +224,7 @@ class SimWorld:
             task.cancel()
         if tasks:
             self.loop.run_until_complete(asyncio.wait(tasks))
+        self._forget_dead_generators()
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
 
     def _raise_lost_error(self) -> None:
@@ -218,11 +232,20 @@ class SimWorld:
         if self.loop.lost_errors:
             raise self.loop.lost_errors[0]
 
+    def _forget_dead_generators(self) -> None:
+        """Those in the middle of a step belong to dead processes, and could not be closed."""
+        generators = self.loop._asyncgens  # type: ignore[attr-defined]  # private
+        for generator in [one for one in generators if one.ag_running]:
+            generators.discard(generator)
+
     def _drop_dead_tasks(self) -> None:
-        """Free the coroutines of dead processes without a word from them."""
-        for task in self.loop.pending_tasks():
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # private
-            _close(task.get_coro())
+        """Free the coroutines of dead processes without a word from them, or about those that they
+        had no time to begin."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for task in self.loop.pending_tasks():
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # private
+                _close(task.get_coro())
 
 
 def _is_alive(task: SimTask[Any]) -> bool:
@@ -231,17 +254,22 @@ def _is_alive(task: SimTask[Any]) -> bool:
 
 
 def _close(work: Any) -> None:
-    """From the inside out: what refuses to be closed would otherwise be left to the collector."""
-    awaited = getattr(work, "cr_await", None)
-    if inspect.iscoroutine(awaited):
-        _close(awaited)
-    # A `finally` that awaits refuses to be closed once; it is closed again at its next await.
-    for _ in range(10):
+    """From the inside out: a coroutine whose `finally` awaits refuses to be closed, and whoever
+    awaits it would leave it behind. It is closed again at its next await."""
+    for _ in range(1000):
+        inner = _innermost(work)
         try:
-            work.close()
+            inner.close()
         except BaseException:  # noqa: BLE001  nobody is left to hear it
             continue
-        return
+        if inner is work:
+            return
+
+
+def _innermost(work: Any) -> Any:
+    while iscoroutine(awaited := getattr(work, "cr_await", None)) and awaited.cr_frame is not None:
+        work = awaited
+    return work
 
 
 def _pass_on(task: asyncio.Task[T], answer: asyncio.Future[T]) -> None:

@@ -6,7 +6,6 @@ squaring.
 """
 
 import base64
-import binascii
 from collections.abc import Iterable
 
 _POLYNOMIAL = 0x82F63B78
@@ -24,7 +23,7 @@ def from_header(text: str | None) -> int | None:
         return None
     try:
         return int.from_bytes(base64.b64decode(text, validate=True), "big")
-    except binascii.Error:
+    except ValueError:  # Not base64, or not even ASCII.
         return None
 
 

@@ -86,7 +86,7 @@ class Objects:
             # A refused HEAD has no words, and a bucket that is missing is not an object that is.
             return self.get(deadline, key, version_id=version_id).stat
         self._check_answered(key, answer, etag=None)
-        return _stat(key, answer, int(answer.headers.get("content-length", 0)))
+        return _stat(key, answer, _length(key, answer))
 
     def put(
         self, deadline: Deadline, key: str, body: Body, condition: Mapping[str, str]
@@ -177,6 +177,13 @@ def _content_range(answer: Answer) -> re.Match[str]:
 def _got(key: str, answer: Answer) -> Got:
     whole = int(_content_range(answer).group(2)) if answer.status == 206 else len(answer.data)
     return Got(data=answer.data, stat=_stat(key, answer, whole))
+
+
+def _length(key: str, answer: Answer) -> int:
+    said = answer.headers.get("content-length", "")
+    if not said.isdecimal():
+        raise StoreUnavailable(f"{key} has a length of '{said}', says the store")
+    return int(said)
 
 
 def _stat(key: str, answer: Answer, size: int) -> Stat:

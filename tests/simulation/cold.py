@@ -1,0 +1,207 @@
+"""Scenario: one node, its bucket, and a history that leaves the disk while clients read it.
+
+The node is composed as in production and tiers everything: segments of a kilobyte or two, sealed
+and uploaded within seconds, dropped from the disk soon after. Writers (idempotent and plain) write;
+one reader reads everything from the start again and again, one seeks anywhere and reads on over the
+seam between the tiers, and trims now and then. The store refuses, hangs, answers nothing after it
+did what was asked, lets writes land late, cuts and flips answers, goes away for seconds or hours.
+The node is stopped, killed (also in the middle of a request), loses power, its disk, or its
+identity to a copy of itself. A lost disk is restored from the bucket: then what was published is
+promised, and no more. In one seed of ten the store lies about conditional writes; one in ten has no
+faults at all.
+
+Checked at every step: the invariants of `cold_oracle`. At the end: that everything came to the
+bucket, and, after one more end of the process, the history of all clients (`tierlog.sim.verdict`).
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from unittest.mock import patch
+
+from tests.simulation.broker import bounded, check_id, quiet, unless_over
+from tests.simulation.broker_clients import (
+    DELIVERY_S,
+    WatchedClient,
+    Work,
+    probe,
+    run_client,
+)
+from tests.simulation.cold_clients import (
+    ColdHistory,
+    ColdLedger,
+    ColdWriter,
+    Replayer,
+    Seeker,
+    noting_producer,
+    read_to_the_end,
+)
+from tests.simulation.cold_faults import torment
+from tests.simulation.cold_node import ColdLives
+from tests.simulation.cold_oracle import WatchedBucket, Where
+from tierlog.client import ProducerSettings
+from tierlog.cold.changes import Append
+from tierlog.cold.tree import Limits
+from tierlog.env import Env
+from tierlog.sim.history import Place
+from tierlog.sim.verdict import anomalies
+from tierlog.sim.world import SimWorld
+
+TOPICS = {
+    "short": (2, {"segment.bytes": "1024", "local.retention.ms": "500"}),
+    "sized": (1, {"segment.bytes": "2048", "local.retention.bytes": "3000"}),
+}
+COMMON = {"tierlog.upload.lag.max.ms": "2000", "index.interval.bytes": "256"}
+WRITES = 25
+STEPS_MAX = 300_000
+"""Some ten thousand callbacks are a seed, a hundred thousand one with hours of outage."""
+UPLOADED_S = 300
+"""How long after the last fault a record may still be on the disk alone: the longest pause between
+two tries is a minute."""
+
+PRODUCERS = {
+    "writer-0": ProducerSettings(delivery_timeout_s=DELIVERY_S),
+    "writer-1": ProducerSettings(delivery_timeout_s=DELIVERY_S, linger_s=0.02),
+    "writer-2": ProducerSettings(delivery_timeout_s=DELIVERY_S, idempotent=False),
+}
+CLIENTS = [*PRODUCERS, "replayer", "seeker"]
+
+
+async def cold(world: SimWorld) -> int:
+    """Tells how many records were acknowledged."""
+    with quiet(), small():
+        return await run(world)
+
+
+@contextmanager
+def small() -> Iterator[None]:
+    """Constants for a life of a minute: pages of few entries, a probe of few racers, no sampling
+    of a loop that has no lag."""
+    with ExitStack() as stack:
+        limits = Limits(entries_inline=4, leaf_entries=4, leaves_inline=2, index_leaves=4)
+        stack.enter_context(patch.dict(Append.__init__.__kwdefaults__, limits=limits))
+        stack.enter_context(patch("tierlog.objectstore.probe.RACER_COUNT", 3))
+        stack.enter_context(patch("tierlog.broker.looplag.SAMPLE_S", 1000.0))
+        yield
+
+
+async def run(world: SimWorld) -> int:
+    world.loop.steps_max = STEPS_MAX
+    bucket = WatchedBucket(world.rng("bucket"), world=world)
+    bucket.oracle.trusts = world.seed % 10 != 3
+    ledger = ColdLedger(world, oracle=bucket.oracle)
+    lives = ColdLives(world, ledger, bucket)
+    with every_step(world, lives):
+        running = asyncio.create_task(lives.run(), name="lives")
+        await world.start("owner", make_topics(world.env("owner"), ledger), what="make topics")
+        clients = start_clients(world, ledger)
+        if world.seed % 10:
+            await torment(world, lives, world.rng("nemesis"), clients=CLIENTS)
+        await finish(ledger, clients, running)
+        async with bounded("the probe"):
+            work = probe(world.env("judge"), ledger, partial(noting_producer, ledger))
+            await world.start("judge", work, what="probe")
+        await settle(world, lives)
+        async with bounded("the last reading"):
+            await world.start("judge", read_all(world.env("judge"), ledger), what="judge")
+        running.cancel()
+    bucket.oracle.check_all()
+    found = anomalies(ledger.history)
+    assert not found, "; ".join(str(each) for each in found[:5])
+    assert not ledger.complaints, ledger.complaints[0]
+    return ledger.history.acknowledged()
+
+
+@contextmanager
+def every_step(world: SimWorld, lives: ColdLives) -> Iterator[None]:
+    """Look at the node and its bucket before every callback."""
+    trace = world.loop.trace
+    before = trace.listener
+
+    def heard(line: str) -> None:
+        if before is not None:
+            before(line)
+        if line[0].isdigit():  # Others are events inside a callback.
+            lives.watch.step()
+
+    trace.listener = heard
+    try:
+        yield
+    finally:
+        trace.listener = before
+
+
+async def make_topics(env: Env, ledger: ColdLedger) -> None:
+    async with WatchedClient(ledger, env) as client:
+        for name, (count, configs) in TOPICS.items():
+            made = await client.create_topics(name, partitions=count, configs=configs | COMMON)
+            topic_id = made[name].topic_id.hex()
+            ledger.places += [Place(name, topic_id, index) for index in range(count)]
+
+
+def start_clients(world: SimWorld, ledger: ColdLedger) -> dict[str, "asyncio.Task[None]"]:
+    works: dict[str, Work] = {
+        **{
+            name: ColdWriter(name, ledger, WRITES, settings, pause_s=2.0).run
+            for name, settings in PRODUCERS.items()
+        },
+        "replayer": Replayer("replayer", ledger, pause_s=0.4).run,
+        "seeker": Seeker("seeker", ledger, pause_s=0.8).run,
+    }
+    return {
+        host: asyncio.create_task(run_client(world, host, work), name=host)
+        for host, work in works.items()
+    }
+
+
+async def finish(
+    ledger: ColdLedger, clients: dict[str, "asyncio.Task[None]"], running: "asyncio.Task[None]"
+) -> None:
+    """All who write come to their end, then all who read."""
+    readers = [clients.pop("replayer"), clients.pop("seeker")]
+    async with bounded("the writers"):
+        await unless_over(running, clients.values())
+    ledger.over = True
+    async with bounded("the readers"):
+        await unless_over(running, readers)
+
+
+async def settle(world: SimWorld, lives: ColdLives) -> None:
+    """Everything comes to the bucket in time, unless the process ends before."""
+    rng = world.rng("end")
+    await lives.end_twin()
+    if rng.random() < 0.3:
+        await lives.end_somehow(rng)
+    await until_uploaded(lives)
+    await lives.end_somehow(rng)
+
+
+async def until_uploaded(lives: ColdLives) -> None:
+    """Liveness: nothing stays on the disk alone. A store that lied may have made that impossible:
+    a node that cannot say which HEAD is the right one publishes none."""
+    for _ in range(UPLOADED_S):
+        if not lives.bucket.oracle.trusts or not not_uploaded(lives):
+            return
+        await asyncio.sleep(1.0)
+    raise AssertionError(f"not uploaded within {UPLOADED_S} s: {not_uploaded(lives)[:1]}")
+
+
+def not_uploaded(lives: ColdLives) -> list[str]:
+    tier, ends = lives.watch.tier, lives.bucket.oracle.ends
+    if tier is None:
+        return ["there is no node"]
+    return [
+        f"{where} ends at {partition.log.log_end}, in the bucket at {ends[where]}: "
+        f"{partition.status.last_error or tier.last_error}"
+        for key, partition in tier.partitions.items()
+        if ends[where := Where(*key)] < partition.log.log_end
+    ]
+
+
+async def read_all(env: Env, ledger: ColdLedger) -> None:
+    assert isinstance(ledger.history, ColdHistory)
+    async with WatchedClient(ledger, env) as client:
+        for place in ledger.places:
+            await check_id(client, place)
+            await read_to_the_end(client, ledger, place)

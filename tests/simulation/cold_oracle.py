@@ -1,0 +1,284 @@
+"""What must be true of the bucket and the disk at every step, whatever the clients see.
+
+`WatchedBucket` tells the oracle of every write at the moment it lands. The oracle reads HEADs,
+pages and objects with nothing but their formats, and holds them to this:
+- T2: a HEAD follows from the one before it, its segments tile their offsets, and each object stands
+  there with its hash, its batches whole and in order.
+- T6: no key is ever written with other bytes; nothing that is referenced is deleted.
+- P2: an offset that was published keeps its bytes for ever.
+
+`Watch` looks at the node between any two callbacks:
+- T3: what the local log has let go is published; what consumers see is durable.
+- The node believes of the bucket what the bucket says, no more; what is published is durable here.
+- T5: the high watermark never goes back, from one process to the next.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from random import Random
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from tierlog.cold.codec import decode_head, open_page
+from tierlog.cold.entry import Entry
+from tierlog.cold.head import Head, PageRef
+from tierlog.cold.page import IndexPage, LeafPage
+from tierlog.cold.tier import ColdTier
+from tierlog.objectstore.port import Written
+from tierlog.objectstore.shelf import Shelf
+from tierlog.records.batch import iter_batches, validate_stored
+from tierlog.sim.bucket import Landed, SimBucket
+from tierlog.sim.world import SimWorld
+
+HEAD = "/HEAD"
+STATE = "/cluster/STATE"
+PROBE = "probe/"
+
+
+class Where(NamedTuple):
+    topic_id: str
+    partition: int
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+
+def require(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise Broken(sentence)
+
+
+class WatchedBucket(SimBucket):
+    """Tells the oracle what lands."""
+
+    oracle: "Oracle"
+
+    def __init__(self, rng: Random, *, world: SimWorld) -> None:
+        super().__init__(rng, world=world)
+        self.broken: Broken | None = None
+        self.oracle = Oracle(self.shelf)
+
+    def record(self, kind: str, key: str, *, host: str, written: Written) -> None:
+        before = len(self.landed)
+        super().record(kind, key, host=host, written=written)
+        if len(self.landed) > before and not key.startswith(PROBE):
+            try:
+                self.oracle.landed(self.landed[-1])
+            except Broken as broken:
+                # Not for the node to hear: it would take it for an answer of the store.
+                self.broken = self.broken or broken
+
+
+@dataclass(slots=True)
+class Oracle:
+    shelf: Shelf
+    trusts: bool = True
+    """Off while the store lies: then only what no lie can excuse is held against anybody."""
+    heads: dict[Where, Head] = field(default_factory=dict)
+    """What the bucket says now."""
+    ends: dict[Where, int] = field(default_factory=lambda: defaultdict(int))
+    """The highest end that was ever published."""
+    trims: dict[Where, int] = field(default_factory=lambda: defaultdict(int))
+    """The highest log start that anybody asked for."""
+    batches: dict[Where, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
+    """Of everything that was ever published, by base offset."""
+    hashes: dict[str, str] = field(default_factory=dict)
+    """Of every object that was ever written and is not meant to be replaced."""
+    checked: set[str] = field(default_factory=set)
+    publish_count: int = 0
+
+    def landed(self, write: Landed) -> None:
+        key = write.key
+        if key.endswith(HEAD):
+            self._head_landed(write)
+        elif not key.endswith(STATE):
+            found = sha256(write.item.data).hexdigest()
+            before = self.hashes.setdefault(key, found)
+            require(before == found, f"{key} was written twice, with other bytes")
+
+    def deleted(self, keys: list[str]) -> None:
+        """T6."""
+        referenced = {key for head in self.heads.values() for key in self._referenced(head)}
+        for key in keys:
+            require(key not in referenced, f"{key} was deleted, and HEAD refers to it")
+
+    def _head_landed(self, write: Landed) -> None:
+        head = decode_head(write.item.data, key=write.key)
+        where = Where(head.topic_id, head.partition)
+        before = self.heads.get(where)
+        if self.trusts:
+            self._check_follows(head, before, write)
+        require(
+            head.log_start <= max(self.trims[where], before.log_start if before else 0),
+            f"{write.key} moves the log start to {head.log_start}; {self.trims[where]} was asked",
+        )
+        self.heads[where] = head
+        self.publish_count += 1
+        self.check(head)
+        self.ends[where] = max(self.ends[where], head.next_offset)
+
+    def _check_follows(self, head: Head, before: Head | None, write: Landed) -> None:
+        key = write.key
+        if before is None:
+            require(write.kind != "put_if_match", f"{key} was replaced before it was there")
+            return
+        require(head.version == before.version + 1, f"{key}: {before.version} to {head.version}")
+        require(
+            head.next_offset >= before.next_offset and head.log_start >= before.log_start,
+            f"{key} went back: [{before.log_start}, {before.next_offset}) "
+            f"to [{head.log_start}, {head.next_offset})",
+        )
+        require(head.incarnation >= before.incarnation, f"{key}: an older life of the cluster")
+        one, other = before.writer, head.writer
+        require(
+            other.leader_epoch > one.leader_epoch or other == one,
+            f"{key}: written by {one.leader_epoch} {one.process}, then "
+            f"by {other.leader_epoch} {other.process}",
+        )
+
+    # The manifest and its objects
+
+    def check(self, head: Head, *, again: bool = False) -> None:
+        """T2. Objects are opened once, or again."""
+        prefix = self._prefix(head)
+        end: int | None = None
+        for entry in self._entries(head):
+            require(
+                end in (None, entry.base) or self._is_skipped(head, end, entry.base),
+                f"{prefix}: offsets {end} to {entry.base} are in no segment",
+            )
+            if again or entry.key not in self.checked:
+                self._check_object(prefix, entry, Where(head.topic_id, head.partition))
+            end = entry.next_offset
+        require(
+            end in (None, head.next_offset) or self._is_skipped(head, end, head.next_offset),
+            f"{prefix} ends at {end}, HEAD says {head.next_offset}",
+        )
+
+    def check_all(self) -> None:
+        for head in self.heads.values():
+            self.check(head, again=True)
+
+    def _is_skipped(self, head: Head, end: int | None, base: int) -> bool:
+        return any(end is not None and one.start <= end < base <= one.end for one in head.skips)
+
+    def _prefix(self, head: Head) -> str:
+        (key,) = (
+            key
+            for key in self.shelf.items
+            if key.endswith(f"/{head.topic_id}/{head.partition}/HEAD")
+        )
+        return key.removesuffix("HEAD")
+
+    def _entries(self, head: Head) -> Iterator[Entry]:
+        prefix = self._prefix(head)
+        for index in head.indexes:
+            page = self._page(prefix, index)
+            assert isinstance(page, IndexPage)
+            for leaf in page.leaves:
+                yield from self._leaf(prefix, leaf)
+        for leaf in head.leaves:
+            yield from self._leaf(prefix, leaf)
+        yield from head.entries
+
+    def _leaf(self, prefix: str, ref: PageRef) -> Sequence[Entry]:
+        page = self._page(prefix, ref)
+        assert isinstance(page, LeafPage)
+        return page.entries
+
+    def _page(self, prefix: str, ref: PageRef) -> LeafPage | IndexPage:
+        item = self.shelf.items.get(prefix + ref.key)
+        require(item is not None, f"{prefix}{ref.key} is referred to and not there")
+        assert item is not None
+        return open_page(ref, item.data)
+
+    def _referenced(self, head: Head) -> Iterator[str]:
+        prefix = self._prefix(head)
+        for page in (*head.indexes, *head.leaves):
+            yield prefix + page.key
+        for entry in self._entries(head):
+            yield prefix + entry.key
+
+    def _check_object(self, prefix: str, entry: Entry, where: Where) -> None:
+        key = prefix + entry.key
+        item = self.shelf.items.get(key)
+        require(item is not None, f"{key} is published and not there")
+        assert item is not None
+        data = item.data
+        require(len(data) == entry.size, f"{key} has {len(data)} bytes, {entry.size} published")
+        is_right = sha256(data).hexdigest() == entry.sha256 and crc32c(data) == entry.crc32c
+        require(is_right, f"{key} has another hash than was published")
+        self._check_batches(key, memoryview(data)[: entry.data_bytes], entry, where)
+        self.checked.add(entry.key)
+
+    def _check_batches(self, key: str, data: memoryview, entry: Entry, where: Where) -> None:
+        known = self.batches[where]
+        end, first = -1, True
+        for position, header in iter_batches(data):
+            batch = data[position : position + header.size_bytes]
+            validate_stored(batch)
+            base = header.base_offset
+            require(base == entry.base if first else base >= end, f"{key}: {base} behind {end}")
+            before = known.setdefault(base, bytes(batch))
+            require(before == batch, f"{key}: offset {base} was published with other bytes")
+            end, first = header.next_offset, False
+        require(end <= entry.next_offset, f"{key} ends at {end}, its entry at {entry.next_offset}")
+
+    # What readers compare with
+
+    def require_same(self, where: Where, data: memoryview) -> None:
+        """T1: what the broker serves is what the bucket has, byte for byte."""
+        known = self.batches[where]
+        for position, header in iter_batches(data):
+            published = known.get(header.base_offset)
+            served = data[position : position + header.size_bytes]
+            if published is not None and published != served and header.record_count:
+                raise Broken(f"{where}: offset {header.base_offset} is served with other bytes")
+
+
+class Watch:
+    """The node between any two callbacks. Silent while there is none."""
+
+    def __init__(self, bucket: WatchedBucket) -> None:
+        self.tier: ColdTier | None = None
+        self.seen: dict[Where, int] = defaultdict(int)
+        """High watermarks."""
+        self._bucket = bucket
+        self._deleted = 0
+        self._last: dict[tuple[str, int], tuple[int, ...]] = {}
+
+    def step(self) -> None:
+        bucket = self._bucket
+        if bucket.broken is not None:
+            raise bucket.broken
+        if len(bucket.deleted) > self._deleted:
+            bucket.oracle.deleted(bucket.deleted[self._deleted :])
+            self._deleted = len(bucket.deleted)
+        if self.tier is not None:
+            self._look(self.tier, bucket.oracle)
+
+    def _look(self, tier: ColdTier, oracle: Oracle) -> None:
+        for key, partition in tier.partitions.items():
+            log, where = partition.log, Where(*key)
+            now = log.log_start, log.visible_end, log.durable_end, partition.prefix.uploaded_end
+            if self._last.get(key) != (*now, oracle.publish_count):
+                self._check(oracle, where, *now)
+                self._last[key] = (*now, oracle.publish_count)
+
+    def _check(
+        self, oracle: Oracle, where: Where, start: int, visible: int, durable: int, believed: int
+    ) -> None:
+        published, seen = oracle.ends[where], self.seen[where]
+        require(visible <= durable, f"{where}: {visible} is shown, {durable} is durable")
+        require(published <= durable, f"{where}: {published} is published, {durable} is durable")
+        require(believed <= published, f"{where}: {believed} is believed, {published} published")
+        require(
+            start <= max(published, oracle.trims[where]),
+            f"{where}: {published} is published, and everything before {start} dropped",
+        )
+        require(visible >= seen, f"{where}: the high watermark went from {seen} to {visible}")
+        self.seen[where] = visible
