@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
-install: $(STAMP) ## Create the virtual environment and install everything the verbs need
+install: $(STAMP) ## Make the virtual environment, with everything the verbs need
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tierlog needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -31,52 +31,52 @@ lint: $(STAMP) ## Check format and lint rules
 types: $(STAMP) ## Check the types
 	$(BIN)/mypy
 
-unit: $(STAMP) ## Fast tests: no network, no real component, under two minutes
+unit: $(STAMP) ## Fast tests: no real component, under two minutes
 	$(BIN)/pytest -n 2 -m "not store and not compat and not spark and not slow"
 
-test: $(STAMP) ## Every test, real components included
+test: $(STAMP) ## Every test: with real clients and stores, installed if missing
 	@tests/compat/install.sh
 	@tests/stores/install.sh
 	$(BIN)/pytest -n 2
 
 check: lint types unit ## What every commit passes
 
-demo: $(STAMP) ## Start a node, produce and consume with a real client, kill it, show that nothing is lost
+demo: $(STAMP) ## A node with a real client: killed, gone cold, lost and restored
 	@$(BIN)/python -m tests.demo
 
 SEEDS ?= 10000
 FIRST ?= 1
 # Scenarios by name, module:function. A room that brings one adds it here.
 SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log tests.simulation.metastore:metastore tests.simulation.broker:broker tests.simulation.cold:cold
-simulate: $(STAMP) ## Run the scenarios of the simulated world under SEEDS seeds each from FIRST on (10,000: hours)
+simulate: $(STAMP) ## The simulated world: SEEDS seeds from FIRST on (10,000: hours)
 	$(BIN)/python -m tierlog.sim $(SCENARIOS) --seeds $(SEEDS) --first $(FIRST)
 
-bench: $(STAMP) ## Interleaved comparisons, printed as tables; BENCH="--only NAME --write" to choose
+bench: $(STAMP) ## Interleaved comparisons; BENCH="--only NAME --write" to choose
 	$(BIN)/python -m benchmarks $(BENCH)
 
-bench-kafka: $(STAMP) ## The same loads on tierlog and on a real Apache Kafka (needs java and mvn; minutes)
+bench-kafka: $(STAMP) ## The same loads on Apache Kafka (java and mvn; minutes)
 	$(BIN)/python -m benchmarks --only kafka $(BENCH)
 
 TIMES ?= 20
-fuzz: $(STAMP) ## Feed TIMES the inputs of the tests, mutated and random, to the codecs and a node
+fuzz: $(STAMP) ## Mutated and random input to codecs and a node, TIMES as much
 	$(BIN)/python -m tests.fuzz --times $(TIMES)
 
 STATES ?= 50000
-powerloss: $(STAMP) ## Recover the log from STATES distinct disk states after power cuts
+powerloss: $(STAMP) ## Recover the log from STATES disk states after power cuts
 	$(BIN)/python -m tests.powerloss.search --states $(STATES)
 
-crashpoints: $(STAMP) ## Stop the cold tier at each of its I/O calls in every way; CRASHPOINTS="--count 200" for fewer
+crashpoints: $(STAMP) ## Stop the cold tier at each I/O call; CRASHPOINTS="--count N"
 	$(BIN)/python -m tests.crashpoints.search $(CRASHPOINTS)
 
-planted: $(STAMP) ## Search anew for every planted bug; a table says which seed found it
+planted: $(STAMP) ## Search anew for every planted bug, and say which seed found it
 	$(BIN)/python -m tests.planted.search
 
-native: ## Build the C load generator, reference server and limits probe
+native: ## Build the C load generator, reference server, limits probe
 	@if command -v $(CC) >/dev/null; then $(MAKE) -C benchmarks/native; \
 	elif [ "$$CI" = true ]; then echo "no C compiler ($(CC)): CI needs one"; exit 1; \
 	else echo "no C compiler ($(CC)): benchmarks/native is left out"; fi
 
-minio-up: $(STAMP) ## Start MinIO on 127.0.0.1:9000 with a bucket; the first time it is built (Go, minutes)
+minio-up: $(STAMP) ## Start MinIO with a bucket on 127.0.0.1:9000 (built once: minutes)
 	@PYTHON=$(BIN)/python infra/minio/up.sh
 
 minio-down: ## End the MinIO of minio-up; its data stays

@@ -1,7 +1,10 @@
 """Topics of a node with a bucket: made, altered, trimmed, deleted, with the store and without."""
 
 import asyncio
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from tests.broker import asks
@@ -20,6 +23,20 @@ COLD_CONFIGS = {
     "segment.ms": NEVER_MS,
     "tierlog.upload.lag.max.ms": NEVER_MS,
 }
+
+
+@contextmanager
+def lines_of(logger: str) -> Iterator[list[str]]:
+    """What it logs meanwhile."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger(logger).addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logging.getLogger(logger).removeHandler(handler)
+
 
 # DeleteRecords
 
@@ -102,7 +119,10 @@ async def test_a_topic_is_deleted_while_the_store_is_away_and_told_when_it_is_ba
         lives.store.is_closed = True
         await asks.delete(served, "t")
         assert (await asks.metadata(served, "t")).topics[0].error_code
-        await asyncio.sleep(30)
+        with lines_of("tierlog.broker.tiering") as lines:
+            await asyncio.sleep(600)
+        assert 3 <= len(lines) <= 8, "the first failure, and each doubling"
+        assert all("the deletion of t is not in the store yet" in line for line in lines)
         assert topic.id.hex() in lives.state().topics
         assert await notes(served.node.metastore)
         lives.store.is_closed = False
@@ -250,6 +270,10 @@ async def test_without_its_local_copy_a_partition_denies_nothing_until_the_store
         assert await served.values("t", 2) == [b"c"]
         refused = await asks.delete_records(served, "t", 3)
         assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        with lines_of("tierlog.broker.tiering") as lines:
+            await asyncio.sleep(600)
+        assert 1 <= len(lines) <= 8, "the first failure, and each doubling"
+        assert all("what t-0 has in the store is unknown" in line for line in lines)
         lives.store.is_closed = False
         await until(lambda: not served.at("t").cold.is_unknown)  # type: ignore[union-attr]
         assert (await asks.offset_at(served, "t", -2)).offset == 0

@@ -65,8 +65,11 @@ def test_an_empty_directory_beside_a_cluster_is_refused_and_can_be_restored_as_i
     ended = restored(folder)
     assert ended.code == 0, ended.err
     assert ended.out.startswith(f"cluster {cluster} begins life 2 (the last was 1)\n")
-    assert "offsets 0 to 60 are back; what was acknowledged from 60 on is lost" in ended.out
-    assert f"{folder}/data is ready: tierlog serve --data {folder}/data" in ended.err
+    assert ended.out.splitlines()[2].split()[:5] == [TOPIC, "0", "0", "60", "60"]
+    assert ended.err.splitlines()[-2:] == [
+        "ready:",
+        f"  tierlog serve --data data --store file://{folder}/data-store",
+    ]
     kafka, _, _, store = start().ready().groups()
     assert store == f"file://{folder}/data-store"
     found = read(Confluent(), kafka, TOPIC, len(RECORDS))

@@ -144,6 +144,13 @@ def test_settings_are_altered_and_partitions_added(cli: Cli) -> None:
     assert json.loads(cli("topic", "list", "--json").out)[0]["partitions"] == 2
 
 
+@pytest.mark.parametrize("option", ["--set", "--config", "-c"])
+def test_a_setting_has_the_same_option_at_creation_and_later(cli: Cli, option: str) -> None:
+    assert cli("topic", "create", "a", option, "retention.ms=1").lines[0].startswith("created a")
+    assert cli("topic", "alter", "a", option, "retention.ms=2").lines == ["altered a"]
+    assert cli("topic", "alter", "a", option, "x").code == 2
+
+
 RESULTS = {ApiKey.CREATE_PARTITIONS: "results", ApiKey.INCREMENTAL_ALTER_CONFIGS: "responses"}
 
 

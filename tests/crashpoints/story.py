@@ -117,7 +117,7 @@ class Story:
             return  # It was cut off behind its last step.
         report = await restore(env, SimStore(self.bucket, env), DATA, cluster_id=CLUSTER)
         if not report.is_sound:
-            self.problems += [f"restore: {one.sentence}" for one in report.partitions]
+            self.problems += [f"restore: {one.outcome.value}" for one in report.partitions]
 
     async def _restored_role(self, host: str) -> Role:
         metastore = await LocalMetaStore.open(self.world.env(host), f"{DATA}/{META}")

@@ -16,7 +16,7 @@ END = "<!-- end of the table -->"
 NOTES = {
     ApiKey.PRODUCE: "acks 0, 1, all; idempotent producers; no transactions yet",
     ApiKey.FETCH: "long poll; sessions are declined, so clients send full fetches",
-    ApiKey.LIST_OFFSETS: "by time, earliest, latest, largest timestamp",
+    ApiKey.LIST_OFFSETS: "by time, earliest, latest, largest timestamp, first local, last tiered",
     ApiKey.METADATA: "creates topics on request unless that is switched off",
     ApiKey.FIND_COORDINATOR: "answers COORDINATOR_NOT_AVAILABLE until groups exist",
     ApiKey.INIT_PRODUCER_ID: "for idempotence; transactional ids are refused",

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from tests.metastore.planted import acknowledged_before_fdatasync
 from tests.planted.bugs import Bug
 from tests.simulation.broker import broker
-from tierlog.broker.catalogue import Catalogue
+from tierlog.broker.catalogue import Both, Catalogue, Wanted
 from tierlog.broker.handlers import fetch, produce
 from tierlog.broker.node import Node
 from tierlog.broker.replies import Replies, _parts_of
@@ -135,11 +135,11 @@ def producers_forgotten() -> AbstractContextManager[object]:
 def logs_by_name() -> Iterator[None]:
     """A partition's directory is called after its topic, which may be made again."""
 
-    async def by_name(self: Catalogue, topic_id: bytes, index: int) -> Log:
-        topic = self._known(topic_id)
+    async def by_name(self: Catalogue, wanted: Wanted, _count: int) -> Both:
+        topic = self._known(wanted[0])
         assert topic is not None
-        name = f"{md5(topic.name_bytes).hexdigest()}-{index}"
-        return await self._directory.open_log(name, self._log_settings(topic))
+        name = f"{md5(topic.name_bytes).hexdigest()}-{wanted[1]}"
+        return Both(await self._directory.open_log(name, self._log_settings(topic)), None)
 
     with patch.object(Catalogue, "_open", by_name):
         yield

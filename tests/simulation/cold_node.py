@@ -150,7 +150,7 @@ class ColdLives:
         if not is_made:
             report = await restore(env, store_of(self.bucket, env), "/data")
             if not report.is_complete:
-                raise TierlogError("; ".join(one.sentence for one in report.partitions))
+                raise TierlogError("; ".join(one.outcome.value for one in report.partitions))
         self.disk_is_lost = False
         self.restore_count += 1
         for place in self.ledger.places:

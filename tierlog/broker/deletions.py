@@ -66,26 +66,26 @@ class Deletions:
             await self._each(
                 [partial(self._directory.delete_closed, name) for name in names if name in present]
             )
-            await self._tell(topic_id, known.partitions)
+            await self._tell(topic_id, known)
 
-    async def _tell(self, topic_id: bytes, count: int) -> None:
+    async def _tell(self, topic_id: bytes, known: DeletedState) -> None:
         """The logs are gone: what is left is to tell the bucket, in its own time, and to remove the
         note."""
-        work = self._tell_bucket(topic_id, count)
+        work = self._tell_bucket(topic_id, known)
         if self.tiering is None:
             await work
             return
-        task = self._directory.env.tasks.spawn(work, name=f"tell of {topic_id.hex()}")
+        task = self._directory.env.tasks.spawn(work, name=f"tell of {known.name}")
         self._telling.add(task)
         task.add_done_callback(self._told)
 
-    async def _tell_bucket(self, topic_id: bytes, count: int) -> None:
+    async def _tell_bucket(self, topic_id: bytes, known: DeletedState) -> None:
         if self.tiering is not None:
-            await self.tiering.delete(topic_id, count)
+            await self.tiering.delete(topic_id, known.partitions, name=known.name)
         try:
             await self._metastore.txn([], [Delete(values.deleted_key(topic_id))])
         except MetaStoreError as error:
-            logger.warning("the note that a topic is deleted stays for now: %s", error)
+            logger.warning("the note that %s is deleted stays for now: %s", known.name, error)
 
     def _told(self, task: asyncio.Task[None]) -> None:
         self._telling.discard(task)
@@ -108,7 +108,8 @@ class Deletions:
                 for one in topic.partitions
             ]
         )
-        await self._tell(topic.id, len(topic.partitions))
+        known = DeletedState(name=topic.name, partitions=len(topic.partitions))
+        await self._tell(topic.id, known)
 
     async def _abandon(self, topic: Topic) -> None:
         """Whoever waits at one of its logs hears at once that it is gone."""

@@ -53,6 +53,22 @@ AUTOMATIC = -1
 """Of `tierlog.cache.bytes`."""
 
 
+class Patience:
+    """With a store that fails again and again: which failures are worth a line in the log."""
+
+    def __init__(self) -> None:
+        self.failure_count = 0
+        """In a row."""
+
+    def failed(self) -> bool:
+        """The first one is, and each time that there are twice as many."""
+        self.failure_count += 1
+        return self.failure_count & (self.failure_count - 1) == 0
+
+    def succeeded(self) -> None:
+        self.failure_count = 0
+
+
 class Tiering:
     def __init__(
         self,
@@ -88,6 +104,9 @@ class Tiering:
         self._env = env
         self._on_foreign = on_foreign
         self._finding: set[asyncio.Task[None]] = set()
+        # Of all partitions together: ten thousand of them may wait for one store.
+        self._with_finding = Patience()
+        self._with_deleting = Patience()
 
     async def start(self) -> None:
         """Raises `StoreLies` or `ForeignIncarnation`, if the store says so in time."""
@@ -146,8 +165,16 @@ class Tiering:
             try:
                 head = await partition.uploader.publisher.refresh()
             except TierlogError as error:
-                logger.warning("what %s has in the store is unknown: %s", partition.log.path, error)
+                if self._with_finding.failed():
+                    logger.warning(
+                        "what %s has in the store is unknown (as of %d partitions, failure %d): %s",
+                        partition.uploader.name,
+                        len(self._finding),
+                        self._with_finding.failure_count,
+                        error,
+                    )
             else:
+                self._with_finding.succeeded()
                 partition.prefix.is_unknown = False
                 if head is not None:
                     partition.prefix.adopt(head)
@@ -165,16 +192,24 @@ class Tiering:
         for index in range(count):
             await self.tier.detach(topic_id.hex(), index)
 
-    async def delete(self, topic_id: bytes, count: int) -> None:
+    async def delete(self, topic_id: bytes, count: int, *, name: str) -> None:
         """Write the deletion into the bucket, as often as it takes; then nobody restores it."""
         while True:
             try:
                 await self.tier.delete_topic(topic_id.hex())
+                self._with_deleting.succeeded()
                 break
             except ForeignIncarnation:
                 return  # The bucket is not this cluster's any more.
             except TierlogError as error:
-                logger.warning("a deleted topic is not noted in the store yet: %s", error)
+                if self._with_deleting.failed():
+                    count = self._with_deleting.failure_count
+                    logger.warning(
+                        "the deletion of %s is not in the store yet (failure %d): %s",
+                        name,
+                        count,
+                        error,
+                    )
             await asyncio.sleep(RETRY_S)
         for index in range(count):
             try:

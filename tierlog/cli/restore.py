@@ -1,12 +1,14 @@
 """`tierlog restore`: a data directory from the object store alone, and what could not be had.
 
 stdout has the report, as a table or as JSON. Exit code 0: everything that was published is there;
-1: something in the bucket is damaged or missing, and the report says what.
+1: something in the bucket is damaged or missing, and the report says what. The last line is the
+command to go on with, as the person would have typed it.
 """
 
 import asyncio
 import json
 import os
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ import typer
 from tierlog.cli.failure import FAILED, say
 from tierlog.cli.progress import show_bytes
 from tierlog.cli.tables import print_table
-from tierlog.cli.times import show_time
+from tierlog.cli.times import show_second
 from tierlog.config import check_apart, load_node_settings, store_folder
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def run_restore(options: RestoreOptions) -> None:
     if options.as_json:
         typer.echo(json.dumps(as_value(report), indent=2))
     else:
-        show(report, settings)
+        show(report, options)
     if not report.is_sound:
         raise typer.Exit(FAILED)
 
@@ -59,32 +61,69 @@ def settings_of(options: RestoreOptions) -> "NodeSettings":
     return settings
 
 
-def show(report: "Report", settings: "NodeSettings") -> None:
+def show(report: "Report", options: RestoreOptions) -> None:
     typer.echo(
         f"cluster {report.cluster_id} begins life {report.incarnation.number} "
         f"(the last was {report.after.number})"
     )
-    print_table([row_of(one) for one in report.partitions])
+    if report.partitions:
+        print_table([row_of(one) for one in report.partitions], right=("from", "to", "bytes"))
+        typer.echo(FOOTNOTE)
+    for name in report.deleted:
+        typer.echo(f"{name} was being deleted: it does not come back")
     for one in report.partitions:
         for problem in one.problems:
             typer.echo(f"{one.topic}-{one.partition}: {problem}")
-    for name in report.deleted:
-        typer.echo(f"{name} was being deleted: it does not come back")
-    if report.is_complete:
-        say(f"{settings.data} is ready: tierlog serve --data {settings.data} --store ...")
-    else:
-        say("not complete: repair what is named above and run the restore again")
+    say(closing(report))
+    say(f"  tierlog {'serve' if report.is_complete else 'restore'} {as_typed(options, report)}")
+
+
+FOOTNOTE = (
+    "Partitions go on at 'to'. What was acknowledged from there on and not published\n"
+    "is lost; of a topic that is not tiered, everything."
+)
+
+
+def closing(report: "Report") -> str:
+    if not report.is_complete:
+        return "not complete: repair what is named above and run the restore again:"
+    if report.is_sound:
+        return "ready:"
+    count = sum(len(one.problems) for one in report.partitions)
+    what = "the problem" if count == 1 else f"the {count} problems"
+    return f"ready, but for {what} named above:"
+
+
+def as_typed(options: RestoreOptions, report: "Report") -> str:
+    """The words of the person, for the shell."""
+    words = ["--data", options.data, "--store", options.store]
+    for each in options.sets:
+        words += ["--set", each]
+    if not report.is_complete:
+        words += ["--cluster-id", report.cluster_id]
+    return shlex.join(words)
 
 
 def row_of(one: "PartitionReport") -> dict[str, Any]:
+    """Within 80 columns up to a topic of 15 letters and offsets of seven digits."""
+    is_known = one.outcome.value != "lost"
     return {
         "topic": one.topic,
         "partition": one.partition,
+        "from": one.log_start if is_known else "?",
+        "to": one.next_offset if is_known else "?",
         "records": one.records,
         "bytes": show_bytes(one.bytes),
-        "published": "never" if one.published_ms < 0 else show_time(one.published_ms),
-        "what": one.sentence,
+        "published": published(one),
     }
+
+
+def published(one: "PartitionReport") -> str:
+    if one.outcome.value == "untiered":
+        return "not tiered"
+    if one.outcome.value == "lost":
+        return "not restored"
+    return "never" if one.published_ms < 0 else show_second(one.published_ms)
 
 
 def as_value(report: "Report") -> dict[str, Any]:

@@ -27,6 +27,9 @@ from tierlog.config import (
 if TYPE_CHECKING:
     from tierlog.server import Ready
 
+CHATTY = ("botocore", "boto3", "urllib3")
+"""Libraries that tell at INFO where they found credentials, once for each client."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
@@ -48,6 +51,8 @@ def run_server(options: ServeOptions) -> None:
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings))
     # Everything is closed: a SIGTERM more must not turn that into a failure.

@@ -64,6 +64,14 @@ def show_time(time_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
+def show_second(time_ms: int) -> str:
+    """For tables: in the local zone, to the second, without the zone."""
+    moment = show_time(time_ms)
+    return (
+        moment if moment.startswith("@") else moment[: len("2024-03-01T12:00:00")].replace("T", " ")
+    )
+
+
 def _iso_ms(text: str, zone: tzinfo | None) -> int:
     try:
         moment = datetime.fromisoformat(text)

@@ -58,8 +58,11 @@ class Cell(Generic[V]):
         *,
         encode: Callable[[V], bytes],
         decode: Callable[[bytes], V],
+        of: str = "",
     ) -> None:
+        """`of`: the partition, as people call it."""
         self.key = key
+        self._of = of
         self._store = store
         self._env = env
         self._encode = encode
@@ -100,9 +103,9 @@ class Cell(Generic[V]):
             if found is not None and found.value.nonce == value.nonce:
                 return found
             if _etag(found) != _etag(seen):
-                raise SwapLost(self.key)
+                raise SwapLost(self.key, of=self._of)
             await pause(self._env.rng, attempt)
-        raise SwapUncertain(self.key, said=said)
+        raise SwapUncertain(self.key, said=said, of=self._of)
 
     async def _send(self, body: BytesBody, seen: Seen[V] | None) -> Written:
         if seen is None:
@@ -113,7 +116,7 @@ class Cell(Generic[V]):
         try:
             return await self.read()
         except StoreUnavailable as fault:
-            raise SwapUncertain(self.key, said=said) from fault
+            raise SwapUncertain(self.key, said=said, of=self._of) from fault
 
 
 def _etag(seen: Seen[V] | None) -> str | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tierlog.cold import codec, lookup, tree
 from tierlog.cold.head import PageRef
 from tierlog.cold.publisher import Draft
-from tierlog.cold.refusals import NotNext
+from tierlog.cold.refusals import NotNext, name_of
 from tierlog.hot.log import FIRST_OFFSET
 
 if TYPE_CHECKING:
@@ -88,7 +88,12 @@ class Append:
             if entry.base == head.next_offset:
                 return self._entries[number:]
             if entry.base > head.next_offset or await self._key_at(head, entry.base) != entry.key:
-                raise NotNext(self._keys.head, base=entry.base, next_offset=head.next_offset)
+                raise NotNext(
+                    self._keys.head,
+                    base=entry.base,
+                    next_offset=head.next_offset,
+                    of=name_of(head),
+                )
         return ()
 
     async def _key_at(self, head: Head, offset: Offset) -> str | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head
+from tierlog.cold.refusals import name_of
 from tierlog.cold.troubles import LogDamaged, LogDiverged, LogGap
 from tierlog.hot import Log, SealedSegment
 from tierlog.hot.epochs import EpochStart, LeaderEpochs
@@ -31,8 +32,8 @@ class Upcoming(NamedTuple):
         return Offset(self.segment.next_offset - 1)
 
 
-def upcoming(log: Log, end: Offset, *, deleted_to: Offset) -> Upcoming | None:
-    """The sealed segment that follows what ends at `end`. None: nothing is ready.
+def upcoming(log: Log, end: Offset, *, deleted_to: Offset, of: str = "") -> Upcoming | None:
+    """The sealed segment that follows what ends at `end`. None: nothing is ready. `of`: who asks.
 
     Offsets below `deleted_to` may be passed over (U10). Raises `LogDamaged` or `LogGap` where
     others are missing in between: a local start alone says nothing, drops move it too.
@@ -44,20 +45,22 @@ def upcoming(log: Log, end: Offset, *, deleted_to: Offset) -> Upcoming | None:
     if base == end or end < base <= deleted_to:
         return Upcoming(segment, base, Position(0), base)  # In the second case by a skip (U10).
     if base < end:
-        return _rest_of(log, segment, end)
+        return _rest_of(log, segment, end, of)
     start = max(end, deleted_to)
     if start < log.log_start:
-        raise LogGap(log.path, start=start, end=log.log_start)
+        raise LogGap(of or log.path, start=start, end=log.log_start)
     if (damage := log.damage_in(start, base)) is not None:
-        raise LogDamaged(log.path, start=damage[0], end=damage[1])
+        raise LogDamaged(log.path, start=damage[0], end=damage[1], of=of)
     return Upcoming(segment, base, Position(0), end)
 
 
-def _rest_of(log: Log, segment: SealedSegment, end: Offset) -> Upcoming:
+def _rest_of(log: Log, segment: SealedSegment, end: Offset, of: str) -> Upcoming:
     """Another leader rolled elsewhere: the object begins in the middle of the segment."""
     _, border, position = log.segments.place_of(end)
     if border != end:
-        raise LogDiverged(log.path, f"offset {end}, where the bucket ends, is inside a batch here")
+        raise LogDiverged(
+            log.path, f"offset {end}, where the bucket ends, is inside a batch here", of=of
+        )
     return Upcoming(segment, end, position, end)
 
 
@@ -68,7 +71,7 @@ def published(log: Log, entry: Entry) -> Upcoming | None:
         return None
     if segment.base_offset == entry.base:
         return Upcoming(segment, entry.base, Position(0), entry.base)
-    return _rest_of(log, segment, entry.base)
+    return _rest_of(log, segment, entry.base, "")
 
 
 def backlog(log: Log, end: Offset) -> tuple[int, int]:
@@ -103,6 +106,7 @@ def check_agrees(log: Log, head: Head) -> None:
         raise LogDiverged(
             log.path,
             f"it ends at {log.log_end}, the bucket at {head.next_offset}: records are lost",
+            of=name_of(head),
         )
     check_lineage(log, head, end=head.next_offset)
 
@@ -119,4 +123,5 @@ def check_lineage(log: Log, head: Head, *, end: Offset) -> None:
             raise LogDiverged(
                 log.path,
                 f"offset {offset} was written by leader epoch {here} here, {there} in the bucket",
+                of=name_of(head),
             )

@@ -147,7 +147,10 @@ class PartitionDropper:
             entry = await self._prefix.entry_for(offset)
             if entry is None:
                 raise ObjectWrong(
-                    self._prefix.keys.head, wanted=f"offset {offset}", found="no segment with it"
+                    self._prefix.keys.head,
+                    wanted=f"offset {offset}",
+                    found="no segment with it",
+                    of=self._uploader.name,
                 )
             await self._require_own(entry)
             await self._require_there(entry, head)
@@ -158,7 +161,8 @@ class PartitionDropper:
         local retention is for. Raises `ObjectLost` where that cannot be done."""
         key = self._prefix.full_key(entry.key)
         try:
-            await sending.verify(self._store, key, entry, self._env.tasks)
+            name = self._uploader.name
+            await sending.verify(self._store, key, entry, self._env.tasks, of=name)
         except ObjectWrong as fault:
             self._stats.lost_objects += 1
             raise ObjectLost(key, found=str(fault), reason="there is another object") from fault

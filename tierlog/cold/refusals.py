@@ -1,8 +1,12 @@
-"""Why something was not published, by what the caller should do next."""
+"""Why something was not published, by what the caller should do next.
+
+A key has a topic's id in it, which nobody knows by heart: `of` is the partition as people call it,
+where whoever raises knows.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from tierlog.cold.errors import ColdError
 from tierlog.errors import Kind
@@ -11,13 +15,29 @@ if TYPE_CHECKING:
     from tierlog.cold.head import Incarnation, Writer
 
 
+class Named(Protocol):
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+
+
+def name_of(one: Named) -> str:
+    """Of a partition, as people write it: orders-0."""
+    return f"{one.topic}-{one.partition}"
+
+
+def object_of(key: str, of: str) -> str:
+    return f"{of} ({key})" if of else key
+
+
 class SwapLost(ColdError):
     """Somebody else replaced the object first. Nothing of this change is in it: read and judge."""
 
     kind: ClassVar[Kind] = Kind.RETRY
 
-    def __init__(self, key: str) -> None:
-        super().__init__(f"{key} was replaced by somebody else")
+    def __init__(self, key: str, *, of: str = "") -> None:
+        super().__init__(f"{object_of(key, of)} was replaced by somebody else")
         self.key = key
 
 
@@ -26,9 +46,9 @@ class SwapUncertain(ColdError):
 
     kind: ClassVar[Kind] = Kind.RETRY
 
-    def __init__(self, key: str, *, said: str) -> None:
+    def __init__(self, key: str, *, said: str, of: str = "") -> None:
         super().__init__(
-            f"{key}: the store does not say whether it was replaced ({said}); "
+            f"{object_of(key, of)}: the store does not say whether it was replaced ({said}); "
             "the next try reads it first"
         )
         self.key = key
@@ -40,8 +60,10 @@ class Fenced(ColdError):
 
     kind: ClassVar[Kind] = Kind.FENCED
 
-    def __init__(self, key: str, *, mine: Writer, found: Writer, why: str) -> None:
-        super().__init__(f"{key}: {why}; this process stops publishing the partition")
+    def __init__(self, key: str, *, mine: Writer, found: Writer, why: str, of: str = "") -> None:
+        super().__init__(
+            f"{object_of(key, of)}: {why}; this process stops publishing the partition"
+        )
         self.key = key
         self.mine = mine
         self.found = found
@@ -50,11 +72,12 @@ class Fenced(ColdError):
 class FencedByNewer(Fenced):
     """A later leader epoch has claimed the partition."""
 
-    def __init__(self, key: str, *, mine: Writer, found: Writer) -> None:
+    def __init__(self, key: str, *, mine: Writer, found: Writer, of: str = "") -> None:
         super().__init__(
             key,
             mine=mine,
             found=found,
+            of=of,
             why=f"leader epoch {found.leader_epoch} claimed it, this one is {mine.leader_epoch}",
         )
 
@@ -62,11 +85,12 @@ class FencedByNewer(Fenced):
 class FencedByTwin(Fenced):
     """Another process has the same leader epoch: two nodes run on copies of one disk."""
 
-    def __init__(self, key: str, *, mine: Writer, found: Writer) -> None:
+    def __init__(self, key: str, *, mine: Writer, found: Writer, of: str = "") -> None:
         super().__init__(
             key,
             mine=mine,
             found=found,
+            of=of,
             why=f"process {found.process} has leader epoch {found.leader_epoch} too: two nodes run "
             "on copies of one data directory. Stop one of them and never start it on that copy",
         )
@@ -80,12 +104,12 @@ class ForeignIncarnation(ColdError):
 
     kind: ClassVar[Kind] = Kind.FENCED
 
-    def __init__(self, key: str, *, mine: Incarnation, found: Incarnation) -> None:
+    def __init__(self, key: str, *, mine: Incarnation, found: Incarnation, of: str = "") -> None:
         super().__init__(
-            f"{key} belongs to incarnation {found.number} ({found.id}) of the cluster, this node "
-            f"to {mine.number} ({mine.id}): the cluster was restored elsewhere from this bucket, "
-            "or another one writes below the same prefix. This node serves reads only; keep its "
-            "data directory until nobody misses what was not uploaded"
+            f"{object_of(key, of)} belongs to incarnation {found.number} ({found.id}) of the "
+            f"cluster, this node to {mine.number} ({mine.id}): the cluster was restored elsewhere "
+            "from this bucket, or another one writes below the same prefix. This node "
+            "serves reads only; keep its data directory until nobody misses what was not uploaded"
         )
         self.key = key
         self.mine = mine
@@ -97,8 +121,11 @@ class ForeignObject(ColdError):
 
     kind: ClassVar[Kind] = Kind.CORRUPT
 
-    def __init__(self, key: str, *, says: str) -> None:
-        super().__init__(f"{key} says that it belongs to {says}: objects were moved or overwritten")
+    def __init__(self, key: str, *, says: str, of: str = "") -> None:
+        super().__init__(
+            f"{object_of(key, of)} says that it belongs to {says}: "
+            "objects were moved or overwritten"
+        )
         self.key = key
 
 
@@ -107,11 +134,14 @@ class HeadLost(ColdError):
 
     kind: ClassVar[Kind] = Kind.CORRUPT
 
-    def __init__(self, key: str, *, known_version: int, found_version: int | None) -> None:
+    def __init__(
+        self, key: str, *, known_version: int, found_version: int | None, of: str = ""
+    ) -> None:
         found = "is gone" if found_version is None else f"is back at version {found_version}"
         super().__init__(
-            f"{key} {found}, this node has seen version {known_version}: the store lost a write, "
-            "or somebody restored or removed objects. Nothing is published until it is repaired"
+            f"{object_of(key, of)} {found}, this node has seen version {known_version}: the store "
+            "lost a write, or somebody restored or removed objects. Nothing is published "
+            "until it is repaired"
         )
         self.key = key
         self.known_version = known_version
@@ -123,11 +153,11 @@ class HeadForked(ColdError):
 
     kind: ClassVar[Kind] = Kind.CORRUPT
 
-    def __init__(self, key: str, *, what: str) -> None:
+    def __init__(self, key: str, *, what: str, of: str = "") -> None:
         super().__init__(
-            f"{key} does not follow from the HEAD that this node has seen: {what}. The store took "
-            "two writes where it should have taken one. Nothing is published: keep the data "
-            "directory and the bucket as they are, and compare both"
+            f"{object_of(key, of)} does not follow from the HEAD that this node has seen: {what}. "
+            "The store took two writes where it should have taken one. Nothing is "
+            "published: keep the data directory and the bucket as they are, and compare both"
         )
         self.key = key
 
@@ -135,8 +165,10 @@ class HeadForked(ColdError):
 class NotNext(ColdError):
     """A segment does not begin where HEAD ends: go on at `next_offset`."""
 
-    def __init__(self, key: str, *, base: int, next_offset: int) -> None:
-        super().__init__(f"{key}: a segment from {base} on cannot follow offset {next_offset}")
+    def __init__(self, key: str, *, base: int, next_offset: int, of: str = "") -> None:
+        super().__init__(
+            f"{object_of(key, of)}: a segment from {base} on cannot follow offset {next_offset}"
+        )
         self.key = key
         self.base = base
         self.next_offset = next_offset
@@ -155,8 +187,8 @@ class CopyFailed(ColdError):
 class TopicDeleted(ColdError):
     """The topic stands as deleted in the bucket: nothing of it is published any more."""
 
-    def __init__(self, topic_id: str) -> None:
-        super().__init__(f"topic {topic_id} is deleted")
+    def __init__(self, topic_id: str, *, of: str = "") -> None:
+        super().__init__(f"topic {object_of(topic_id, of)} is deleted")
         self.topic_id = topic_id
 
 

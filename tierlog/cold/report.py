@@ -33,22 +33,10 @@ class PartitionReport:
     records: int = 0
     bytes: int = 0
     published_ms: int = -1
-    """When HEAD was last published: what was acknowledged later, or not sealed by then, is lost."""
+    """When the old cluster last published; where its HEAD is gone, or an earlier run of the restore
+    has replaced it, when the last record was appended. -1: never. What was acknowledged later, or
+    not sealed by then, is lost."""
     problems: tuple[str, ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """For people: what is there, and what is not."""
-        if self.outcome is Outcome.LOST:
-            return "not restored: it is unknown where its offsets end"
-        if self.outcome is Outcome.UNTIERED:
-            return "begins anew: the topic is not tiered, its records were never in the bucket"
-        if self.outcome is Outcome.EMPTY:
-            return "begins anew: nothing of it was published; what was acknowledged is lost"
-        return (
-            f"offsets {self.log_start} to {self.next_offset} are back; "
-            f"what was acknowledged from {self.next_offset} on is lost"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from tierlog.cold.errors import ColdCorrupt, ColdError, InvariantBroken
 from tierlog.cold.head import Writer
 from tierlog.cold.publisher import ROUNDS_MAX, Draft, Publisher, first_head
 from tierlog.cold.rebuild import Rebuilt, candidates, read_footer, rebuild
-from tierlog.cold.refusals import Fenced, SwapLost
+from tierlog.cold.refusals import Fenced, SwapLost, name_of
 from tierlog.cold.report import Outcome, PartitionReport
 from tierlog.cold.walk import Walk
 from tierlog.hot import LogSettings, Seed
@@ -58,6 +58,8 @@ class PartitionRestore:
         self._copies = copies
         self._is_tiered = is_tiered
         self._problems: list[str] = []
+        self._published_ms = -1
+        """By the old cluster: a claim puts the restore's own time into HEAD."""
 
     async def peek(self) -> LeaderEpoch:
         """The least leader epoch that a claim may have now."""
@@ -81,6 +83,8 @@ class PartitionRestore:
             return self._report(None, epoch, Outcome.UNTIERED)
         if head is None and await candidates(self._store, self._keys):
             return await self._rebuild_and_begin(directory, epoch)
+        if head is not None and not self._is_mine(head):
+            self._published_ms = head.published_ms
         try:
             head = await self._claim(epoch)
         except (ColdCorrupt, InvariantBroken) as fault:
@@ -126,7 +130,9 @@ class PartitionRestore:
         seed = await self._seed(head, walk.last)
         await self._begin_log(directory, max(head.next_offset, head.log_start), seed)
         if walk.last is None and head.next_offset == self._place.start:
-            outcome = Outcome.EMPTY
+            outcome, self._published_ms = Outcome.EMPTY, -1
+        elif walk.last is not None and self._published_ms < 0:
+            self._published_ms = walk.last.max_append_ms
         return self._report(head, head.writer.leader_epoch, outcome)
 
     # HEAD
@@ -151,7 +157,7 @@ class PartitionRestore:
                 return await self._publisher(epoch).claim()
             except Fenced:
                 continue
-        raise SwapLost(self._keys.head)
+        raise SwapLost(self._keys.head, of=name_of(self._place))
 
     def _publisher(self, epoch: LeaderEpoch) -> Publisher:
         return Publisher(
@@ -221,7 +227,7 @@ class PartitionRestore:
             next_offset=max(head.next_offset, head.log_start) if head else FIRST_OFFSET,
             records=head.records if head else 0,
             bytes=head.bytes if head else 0,
-            published_ms=head.published_ms if head else -1,
+            published_ms=self._published_ms,
             problems=tuple(self._problems),
         )
 

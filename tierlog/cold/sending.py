@@ -11,6 +11,7 @@ from contextlib import suppress
 from crc32c import crc32c
 
 from tierlog.cold.entry import Entry
+from tierlog.cold.refusals import object_of
 from tierlog.cold.staging import Staged
 from tierlog.cold.troubles import ObjectWrong
 from tierlog.env import Tasks
@@ -61,17 +62,17 @@ async def _abort(store: ObjectStore, upload: Upload) -> None:
         logger.info("the parts of %s are left behind: %s", upload.key, fault)
 
 
-async def verify(store: ObjectStore, key: str, entry: Entry, tasks: Tasks) -> Stat:
+async def verify(store: ObjectStore, key: str, entry: Entry, tasks: Tasks, *, of: str = "") -> Stat:
     """What the store knows of the object. Raises `ObjectWrong` unless size and checksum are right,
     and `NoSuchObject`."""
     stat = await store.head(key, version_id=entry.version_id)
     if stat.size != entry.size:
-        raise ObjectWrong(key, wanted=f"{entry.size} bytes", found=f"{stat.size} bytes")
+        raise ObjectWrong(key, wanted=f"{entry.size} bytes", found=f"{stat.size} bytes", of=of)
     found = stat.crc32c
     if found is None:
         found = await _read_crc(store, key, entry, tasks)
     if found != entry.crc32c:
-        raise ObjectWrong(key, wanted=f"CRC-32C {entry.crc32c:08x}", found=f"{found:08x}")
+        raise ObjectWrong(key, wanted=f"CRC-32C {entry.crc32c:08x}", found=f"{found:08x}", of=of)
     return stat
 
 
@@ -84,8 +85,8 @@ async def _read_crc(store: ObjectStore, key: str, entry: Entry, tasks: Tasks) ->
     return crc
 
 
-async def landed(store: ObjectStore, key: str, entry: Entry, tasks: Tasks) -> Stat:
+async def landed(store: ObjectStore, key: str, entry: Entry, tasks: Tasks, *, of: str = "") -> Stat:
     """As `verify`, right after `send`: an object that is not there was not taken."""
     with suppress(NoSuchObject):
-        return await verify(store, key, entry, tasks)
-    raise StoreUnavailable(f"{key} was sent and is not there")
+        return await verify(store, key, entry, tasks, of=of)
+    raise StoreUnavailable(f"{object_of(key, of)} was sent and is not there")

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from tierlog.cold.errors import ColdError
+from tierlog.cold.refusals import object_of
 from tierlog.errors import Kind
 from tierlog.types import Offset
 
@@ -12,11 +13,11 @@ class LogDamaged(ColdError):
 
     kind: ClassVar[Kind] = Kind.CORRUPT
 
-    def __init__(self, path: str, *, start: Offset, end: Offset) -> None:
+    def __init__(self, path: str, *, start: Offset, end: Offset, of: str = "") -> None:
         super().__init__(
-            f"{path}: offsets [{start}, {end}) are damaged and not in the bucket; nothing from "
-            f"{start} on is uploaded. The bytes are kept beside the log: repair them, or delete "
-            f"the records up to {end}"
+            f"{object_of(path, of)}: offsets [{start}, {end}) are damaged and not in the bucket; "
+            f"nothing from {start} on is uploaded. The bytes are kept beside the log: repair them, "
+            f"or delete the records up to {end}"
         )
         self.start = start
         self.end = end
@@ -27,8 +28,10 @@ class LogDiverged(ColdError):
 
     kind: ClassVar[Kind] = Kind.CORRUPT
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path} disagrees with the bucket: {reason}. It is not uploaded")
+    def __init__(self, path: str, reason: str, *, of: str = "") -> None:
+        super().__init__(
+            f"{object_of(path, of)} disagrees with the bucket: {reason}. It is not uploaded"
+        )
         self.path = path
         self.reason = reason
 
@@ -68,8 +71,8 @@ class ObjectWrong(ColdError):
 
     kind: ClassVar[Kind] = Kind.CORRUPT
 
-    def __init__(self, key: str, *, wanted: str, found: str) -> None:
-        super().__init__(f"{key}: the store has {found}, {wanted} was sent")
+    def __init__(self, key: str, *, wanted: str, found: str, of: str = "") -> None:
+        super().__init__(f"{object_of(key, of)}: the store has {found}, {wanted} was sent")
         self.key = key
 
 

@@ -34,7 +34,7 @@ from tierlog.cold.head import Head
 from tierlog.cold.layout import segment_key
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Draft, Publisher
-from tierlog.cold.refusals import HeadLost, NotNext
+from tierlog.cold.refusals import HeadLost, NotNext, name_of
 from tierlog.cold.staging import Label, Staged, stage
 from tierlog.cold.tiersettings import TierSettings
 from tierlog.cold.tierstats import PartitionStatus, TierStats
@@ -102,6 +102,11 @@ class PartitionUploader:
         self._vouched: dict[str, Offset] = {}
         """Objects with this log's own bytes, published by this process or compared, and where they
         end. Only those that the log still has."""
+
+    @property
+    def name(self) -> str:
+        """As people call it: orders-0."""
+        return name_of(self.publisher.place)
 
     # What is there to do
 
@@ -171,7 +176,8 @@ class PartitionUploader:
         if self.is_stopped:
             return None
         end = self._sent[-1].entry.next_offset if self._sent else head.next_offset
-        return upcoming(self.log, end, deleted_to=max(self.log.trimmed_to, head.log_start))
+        deleted_to = max(self.log.trimmed_to, head.log_start)
+        return upcoming(self.log, end, deleted_to=deleted_to, of=self.name)
 
     def _is_publish_due(self, following: Upcoming) -> bool:
         is_adjacent = following.base == self._sent[-1].entry.next_offset
@@ -220,7 +226,7 @@ class PartitionUploader:
         entry = replace(staged.entry, key=self._new_key(staged.entry.base, staged.entry.last))
         key = self.publisher.keys.full(entry.key)
         await sending.send(self._store, key, staged)
-        stat = await sending.landed(self._store, key, entry, self._env.tasks)
+        stat = await sending.landed(self._store, key, entry, self._env.tasks, of=self.name)
         return replace(entry, version_id=stat.version_id)
 
     async def _stage(
@@ -290,7 +296,7 @@ class PartitionUploader:
             head = await self.mended(lambda: self.publisher.commit(change))
         except NotNext:
             # Another attempt, or another leader, was faster: what was sent here is an orphan.
-            logger.info("%s: %d objects are not needed", self.publisher.keys.prefix, len(sent))
+            logger.info("%s: %d uploaded objects are not needed", self.name, len(sent))
             head = await self.publisher.claim()
         else:
             self._stats.publish_count += 1

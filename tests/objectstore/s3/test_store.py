@@ -151,8 +151,11 @@ async def test_a_stat_without_words_is_asked_again_with_them(
     store: S3Store, server: Scripted
 ) -> None:
     server.will(reply(404, content_length="0"), refused(404, "NoSuchBucket"))
-    with pytest.raises(StoreDenied, match="bucket does not exist"):
+    with pytest.raises(StoreDenied) as denied:
         await store.head("a")
+    assert str(denied.value) == (
+        "s3://bucket/pre/a: the bucket bucket does not exist; create it or correct --store"
+    )
     assert [each.method for each in server.requests] == ["HEAD", "GET"]
 
 
@@ -306,8 +309,40 @@ async def test_without_credentials_it_is_denied(
         monkeypatch.setenv(name, "/nowhere")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     store = S3Store(local_env(), bucket="b", settings=S3Settings(endpoint=server.endpoint))
-    with pytest.raises(StoreDenied, match="no credentials"):
+    with pytest.raises(
+        StoreDenied, match="no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_AC"
+    ):
         await store.get("a")
     with pytest.raises(StoreDenied, match="no credentials"):
         await store.put_if_absent("a", BytesBody(b""))
     await store.close()
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9", "http://no-such-host.invalid:81"])
+async def test_a_service_that_is_not_there_is_named_with_its_port(endpoint: str) -> None:
+    store = opened(endpoint, call_s=30.0)
+    for call in (store.get("a"), store.begin_upload("a")):
+        with pytest.raises(StoreUnavailable) as away:
+            await call
+        sentence = str(away.value)
+        assert sentence.startswith(f"s3://bucket/pre/a: {endpoint[7:]} does not answer: ")
+        assert "s3.endpoint" in sentence
+        assert "Error" not in sentence
+        assert "0x" not in sentence
+    await store.close()
+
+
+async def test_silence_and_a_cut_are_told_apart(store: S3Store, server: Scripted) -> None:
+    server.will(SILENCE)
+    with pytest.raises(StoreUnavailable, match="it is silent for too long"):
+        await store.get("a")
+    server.will(CLOSE)
+    with pytest.raises(StoreUnavailable, match="the connection was cut"):
+        await store.get("a")
+
+
+def test_half_a_pair_of_keys_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "k")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+    with pytest.raises(StoreDenied, match="AWS_SECRET_ACCESS_KEY"):
+        S3Store(local_env(), bucket="bucket", settings=S3Settings(endpoint="http://127.0.0.1:9"))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tierlog.objectstore.errors import StoreLies
 from tierlog.objectstore.port import DeleteFailed, Doomed, Stat, Upload
-from tierlog.objectstore.s3.door import map_s3_errors
+from tierlog.objectstore.s3.door import Door
 from tierlog.objectstore.s3.objects import bare
 
 PAGE_KEYS = 1000
@@ -32,14 +32,15 @@ class UploadPage(NamedTuple):
 
 
 class Listing:
-    def __init__(self, client: Any, bucket: str) -> None:
+    def __init__(self, client: Any, door: Door) -> None:
         self._client = client
-        self._bucket = bucket
+        self._door = door
+        self._bucket = door.bucket
 
     def stats(self, prefix: str, after: str, token: str) -> StatPage:
         """The page that `token` names, or the first of those after the key `after`."""
         where = {"ContinuationToken": token} if token else {"StartAfter": after}
-        with map_s3_errors(prefix):
+        with self._door.mapped(prefix):
             page = self._client.list_objects_v2(
                 Bucket=self._bucket, Prefix=prefix, MaxKeys=PAGE_KEYS, **where
             )
@@ -47,7 +48,7 @@ class Listing:
         return StatPage(stats, page.get("NextContinuationToken", ""))
 
     def delete(self, doomed: Sequence[Doomed]) -> list[DeleteFailed]:
-        with map_s3_errors(doomed[0].key):
+        with self._door.mapped(doomed[0].key):
             answer = self._client.delete_objects(
                 Bucket=self._bucket,
                 Delete={"Objects": [_identifier(each) for each in doomed], "Quiet": True},
@@ -74,7 +75,7 @@ class Listing:
 
     def _uploads(self, prefix: str, mark: UploadMark) -> dict[str, Any]:
         where = {"KeyMarker": mark.key, "UploadIdMarker": mark.id} if mark.key else {}
-        with map_s3_errors(prefix):
+        with self._door.mapped(prefix):
             page: dict[str, Any] = self._client.list_multipart_uploads(
                 Bucket=self._bucket, Prefix=prefix, MaxUploads=PAGE_KEYS, **where
             )

@@ -12,17 +12,18 @@ from botocore.exceptions import ClientError
 from tierlog.objectstore.errors import StoreBadRequest
 from tierlog.objectstore.port import Outcome, Part, Upload, Written
 from tierlog.objectstore.s3.checksums import combine, to_header
-from tierlog.objectstore.s3.door import map_s3_errors, outcome, said_by
+from tierlog.objectstore.s3.door import Door, said_by
 from tierlog.objectstore.s3.objects import bare, quoted
 
 
 class Multipart:
-    def __init__(self, client: Any, bucket: str) -> None:
+    def __init__(self, client: Any, door: Door) -> None:
         self._client = client
-        self._bucket = bucket
+        self._door = door
+        self._bucket = door.bucket
 
     def begin(self, key: str) -> Upload:
-        with map_s3_errors(key):
+        with self._door.mapped(key):
             answer = self._client.create_multipart_upload(
                 Bucket=self._bucket,
                 Key=key,
@@ -50,14 +51,14 @@ class Multipart:
         )
 
     def abort(self, upload: Upload) -> None:
-        with map_s3_errors(upload.key):
+        with self._door.mapped(upload.key):
             self._client.abort_multipart_upload(
                 Bucket=self._bucket, Key=upload.key, UploadId=upload.id
             )
 
     def copy(self, source: str, target: str) -> Written:
         """Of an object that is not empty: a part cannot be."""
-        with map_s3_errors(target):
+        with self._door.mapped(target):
             begun = self._client.create_multipart_upload(Bucket=self._bucket, Key=target)
         upload = Upload(key=target, id=begun["UploadId"])
         try:
@@ -70,7 +71,7 @@ class Multipart:
         return written
 
     def _copy_into(self, upload: Upload, source: str) -> Written:
-        with map_s3_errors(source):
+        with self._door.mapped(source):
             copied = self._client.upload_part_copy(
                 Bucket=self._bucket,
                 Key=upload.key,
@@ -84,7 +85,7 @@ class Multipart:
     def _complete(
         self, upload: Upload, parts: Sequence[dict[str, Any]], **checksum: str
     ) -> Written:
-        with map_s3_errors(upload.key):
+        with self._door.mapped(upload.key):
             try:
                 answer = self._client.complete_multipart_upload(
                     Bucket=self._bucket,
@@ -95,7 +96,7 @@ class Multipart:
                     **checksum,
                 )
             except ClientError as error:
-                return outcome(upload.key, said_by(error))
+                return self._door.outcome(upload.key, said_by(error))
         return Written(
             outcome=Outcome.WON, etag=bare(answer["ETag"]), version_id=answer.get("VersionId")
         )

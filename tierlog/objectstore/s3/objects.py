@@ -19,7 +19,7 @@ from tierlog.objectstore.errors import (
 from tierlog.objectstore.port import Body, Got, Outcome, Part, Span, Stat, Upload, Written
 from tierlog.objectstore.s3.checksums import from_header, to_header
 from tierlog.objectstore.s3.deadline import Deadline
-from tierlog.objectstore.s3.door import Said, outcome, refusal, said_in
+from tierlog.objectstore.s3.door import Said, said_in
 from tierlog.objectstore.s3.transport import Answer, Transport
 from tierlog.types import Position
 
@@ -57,7 +57,7 @@ class Objects:
             deadline=deadline,
             bytes_max=span.size if span else WHOLE_BYTES_MAX,
         )
-        _check_answered(key, answer, etag=etag)
+        self._check_answered(key, answer, etag=etag)
         got = _got(key, answer)
         if span is None:
             _check_whole(got)
@@ -72,7 +72,7 @@ class Objects:
         )
         if answer.status == 416:
             return self.get(deadline, key)  # An empty object has no last bytes.
-        _check_answered(key, answer, etag=None)
+        self._check_answered(key, answer, etag=None)
         got = _got(key, answer)
         end = Position(got.stat.size)
         _check_range(key, answer, got, Span(Position(max(0, end - size)), end))
@@ -85,7 +85,7 @@ class Objects:
         if answer.status == 404:
             # A refused HEAD has no words, and a bucket that is missing is not an object that is.
             return self.get(deadline, key, version_id=version_id).stat
-        _check_answered(key, answer, etag=None)
+        self._check_answered(key, answer, etag=None)
         return _stat(key, answer, _length(key, answer))
 
     def put(
@@ -95,7 +95,7 @@ class Objects:
         headers = {**condition, "x-amz-checksum-crc32c": to_header(body.crc32c)}
         answer = self._transport.send("PUT", key, headers=headers, body=body, deadline=deadline)
         if answer.status != 200:
-            return outcome(key, _said(answer))
+            return self._transport.door.outcome(key, _said(answer))
         if not (etag := _etag(answer.headers)):
             return Written(outcome=Outcome.AMBIGUOUS, detail="200, but without an ETag")
         version_id = _version_of(answer.headers)
@@ -113,8 +113,17 @@ class Objects:
             deadline=deadline,
         )
         if answer.status != 200:
-            raise refusal(key, _said(answer))
+            raise self._transport.door.refusal(key, _said(answer))
         return Part(number, _etag(answer.headers), body.size, body.crc32c)
+
+    def _check_answered(self, key: str, answer: Answer, *, etag: str | None) -> None:
+        if answer.status == 412:
+            raise ObjectChanged(key, wanted=etag or "", found="another")
+        if answer.status not in {200, 206}:
+            raise self._transport.door.refusal(key, _said(answer))
+        found = _etag(answer.headers)
+        if etag is not None and found != bare(etag):
+            raise ObjectChanged(key, wanted=etag, found=found)
 
 
 def quoted(etag: str) -> str:
@@ -133,16 +142,6 @@ def _version(version_id: str | None) -> dict[str, str] | None:
 def _said(answer: Answer) -> Said:
     region = answer.headers.get("x-amz-bucket-region", "")
     return said_in(answer.status, bytes(answer.data[:4096]), region=region)
-
-
-def _check_answered(key: str, answer: Answer, *, etag: str | None) -> None:
-    if answer.status == 412:
-        raise ObjectChanged(key, wanted=etag or "", found="another")
-    if answer.status not in {200, 206}:
-        raise refusal(key, _said(answer))
-    found = _etag(answer.headers)
-    if etag is not None and found != bare(etag):
-        raise ObjectChanged(key, wanted=etag, found=found)
 
 
 def _check_whole(got: Got) -> None:

@@ -10,9 +10,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
 
+from botocore.exceptions import BotoCoreError
+
 from tierlog.env import Env, LocalTasks
 from tierlog.objectstore.body import BytesBody
-from tierlog.objectstore.errors import NoSuchObject, StoreBadRequest, StoreUnavailable
+from tierlog.objectstore.errors import (
+    NoSuchObject,
+    StoreBadRequest,
+    StoreDenied,
+    StoreUnavailable,
+)
 from tierlog.objectstore.keys import check_key
 from tierlog.objectstore.port import (
     Body,
@@ -26,8 +33,9 @@ from tierlog.objectstore.port import (
     Upload,
     Written,
 )
-from tierlog.objectstore.s3.control import open_control
+from tierlog.objectstore.s3.control import Control, open_control
 from tierlog.objectstore.s3.deadline import Deadline
+from tierlog.objectstore.s3.door import Door
 from tierlog.objectstore.s3.listing import PAGE_KEYS, Listing, UploadMark, check_order
 from tierlog.objectstore.s3.multipart import Multipart
 from tierlog.objectstore.s3.objects import Objects, quoted
@@ -50,12 +58,13 @@ class S3Store:
         self._env = env
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self._settings = settings = settings or S3Settings()
-        control = open_control(bucket, settings)
+        control = _opened(bucket, settings)
         self._client = control.client
-        self._transport = Transport(control, settings)
+        self._door = door = Door(bucket, settings.endpoint or control.base)
+        self._transport = Transport(control, door, settings)
         self._objects = Objects(self._transport)
-        self._listing = Listing(control.client, bucket)
-        self._multipart = Multipart(control.client, bucket)
+        self._listing = Listing(control.client, door)
+        self._multipart = Multipart(control.client, door)
         self._reads = LocalTasks(thread_count=settings.reads_max)
         self._writes = LocalTasks(thread_count=settings.writes_max)
         self._small = LocalTasks(thread_count=settings.small_max)
@@ -186,7 +195,7 @@ class S3Store:
             async with asyncio.timeout(self._settings.limit_s(size)):
                 return await lane.in_thread(call, deadline, *args)
         except TimeoutError as error:
-            raise StoreUnavailable("the store did not answer within the time limit") from error
+            raise self._late() from error
         finally:
             deadline.drop()
 
@@ -196,7 +205,10 @@ class S3Store:
             async with asyncio.timeout(self._settings.call_s):
                 return await self._small.in_thread(call, *args)
         except TimeoutError as error:
-            raise StoreUnavailable("the store did not answer within the time limit") from error
+            raise self._late() from error
+
+    def _late(self) -> StoreUnavailable:
+        return StoreUnavailable(f"{self._door.host} did not answer within the time limit")
 
     def _lane_of(self, body: Body) -> LocalTasks:
         return self._small if body.size <= SMALL_BYTES else self._writes
@@ -209,6 +221,14 @@ class S3Store:
 
     def _ours(self, stat: Stat) -> Stat:
         return replace(stat, key=self._key(stat.key)) if self._prefix else stat
+
+
+def _opened(bucket: str, settings: S3Settings) -> Control:
+    """A profile that is missing, half a pair of keys, a region with a blank in it."""
+    try:
+        return open_control(bucket, settings)
+    except BotoCoreError as error:
+        raise StoreDenied(f"s3://{bucket}: see the AWS settings of this machine: {error}") from None
 
 
 async def _or_ambiguous(call: Awaitable[Written]) -> Written:

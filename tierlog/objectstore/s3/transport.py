@@ -22,7 +22,7 @@ from tierlog.objectstore.errors import StoreLies
 from tierlog.objectstore.port import Body
 from tierlog.objectstore.s3.control import Control
 from tierlog.objectstore.s3.deadline import Deadline
-from tierlog.objectstore.s3.door import map_s3_errors
+from tierlog.objectstore.s3.door import Door
 from tierlog.objectstore.s3.sending import Sending, SendingStopped
 from tierlog.objectstore.s3.settings import S3Settings
 from tierlog.types import Bytes
@@ -47,7 +47,8 @@ class Answer(NamedTuple):
 class Transport:
     """Requests to one bucket."""
 
-    def __init__(self, control: Control, settings: S3Settings) -> None:
+    def __init__(self, control: Control, door: Door, settings: S3Settings) -> None:
+        self.door = door
         self._base = control.base
         self._region = control.region
         self._credentials = control.credentials
@@ -78,7 +79,7 @@ class Transport:
         sent = dict(headers or {})
         if body is not None:
             sent["content-length"] = str(body.size)
-        with map_s3_errors(key):
+        with self.door.mapped(key):
             sending = None if body is None else Sending(key, body, deadline)
             response = self._answered(method, target, self._signed(method, target, sent), sending)
             return _read(response, deadline, max(bytes_max, WORDS_BYTES_MAX))
