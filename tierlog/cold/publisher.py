@@ -35,6 +35,7 @@ from tierlog.cold.refusals import (
     HeadForked,
     HeadLost,
     SwapLost,
+    name_of,
 )
 from tierlog.hot.log import FIRST_OFFSET
 
@@ -108,7 +109,12 @@ class Publisher:
         self._copies = copies
         self._ancestors = frozenset(ancestors)
         self._cell = Cell(
-            store, keys.head, env, encode=encode_head, decode=partial(decode_head, key=keys.head)
+            store,
+            keys.head,
+            env,
+            encode=encode_head,
+            decode=partial(decode_head, key=keys.head),
+            of=name_of(place),
         )
         self._seen: Seen[Head] | None = None
         """What the next swap is conditional on; may be stale, which the swap finds out."""
@@ -172,7 +178,7 @@ class Publisher:
                 head = await self._commit_once(change, nonce)
                 if head is not None:
                     return head
-            raise SwapLost(self.keys.head)
+            raise SwapLost(self.keys.head, of=name_of(self.place))
 
     async def repair(self) -> Head:
         """Put the HEAD that this node knows back, where the store lost it (`HeadLost`).
@@ -218,7 +224,7 @@ class Publisher:
             self.is_claimed = True
             break
         if not self.is_claimed:
-            raise SwapLost(self.keys.head)
+            raise SwapLost(self.keys.head, of=name_of(self.place))
         assert self.head is not None, "claimed"
         return self.head
 
@@ -324,18 +330,25 @@ class Publisher:
     def _judge_place(self, found: Head) -> None:
         place = self.place
         if (found.topic_id, found.partition) != (place.topic_id, place.partition):
-            raise ForeignObject(self.keys.head, says=f"{found.topic_id}/{found.partition}")
+            raise ForeignObject(
+                self.keys.head, says=f"{found.topic_id}/{found.partition}", of=name_of(self.place)
+            )
 
     def _judge_incarnation(self, found: Head) -> None:
         if found.incarnation != self.incarnation and found.incarnation not in self._ancestors:
-            raise ForeignIncarnation(self.keys.head, mine=self.incarnation, found=found.incarnation)
+            raise ForeignIncarnation(
+                self.keys.head,
+                mine=self.incarnation,
+                found=found.incarnation,
+                of=name_of(self.place),
+            )
 
     def _judge_writer(self, found: Head) -> None:
         mine, other = self.writer, found.writer
         if other.leader_epoch > mine.leader_epoch:
-            raise FencedByNewer(self.keys.head, mine=mine, found=other)
+            raise FencedByNewer(self.keys.head, mine=mine, found=other, of=name_of(self.place))
         if other.leader_epoch == mine.leader_epoch and other.process != mine.process:
-            raise FencedByTwin(self.keys.head, mine=mine, found=other)
+            raise FencedByTwin(self.keys.head, mine=mine, found=other, of=name_of(self.place))
 
     def _judge_history(self, found: Head) -> None:
         known = self.head
@@ -344,19 +357,26 @@ class Publisher:
         if found.version < known.version:
             raise self._lost(found.version)
         if found.version == known.version and found.nonce != known.nonce:
-            raise HeadForked(self.keys.head, what=f"two of version {found.version}")
+            raise HeadForked(
+                self.keys.head, what=f"two of version {found.version}", of=name_of(self.place)
+            )
         if self.is_claimed and found.writer != self.writer:
-            raise HeadForked(self.keys.head, what=f"written by {found.writer}")
+            raise HeadForked(
+                self.keys.head, what=f"written by {found.writer}", of=name_of(self.place)
+            )
         if found.next_offset < known.next_offset or found.log_start < known.log_start:
             raise HeadForked(
                 self.keys.head,
                 what=f"[{known.log_start}, {known.next_offset}) was published, "
                 f"it says [{found.log_start}, {found.next_offset})",
+                of=name_of(self.place),
             )
 
     def _lost(self, found_version: int | None) -> HeadLost:
         known = -1 if self.head is None else self.head.version
-        return HeadLost(self.keys.head, known_version=known, found_version=found_version)
+        return HeadLost(
+            self.keys.head, known_version=known, found_version=found_version, of=name_of(self.place)
+        )
 
 
 def first_head(place: Place, writer: Writer, incarnation: Incarnation) -> Head:

@@ -225,7 +225,7 @@ class StateKeeper:
 def _with_topics(state: ClusterState, topics: Mapping[str, TopicRecord]) -> ClusterState:
     for topic_id in topics:
         if topic_id in state.deleted:
-            raise TopicDeleted(topic_id)
+            raise TopicDeleted(topic_id, of=topics[topic_id].name)
     whole = {key: _not_fewer(one, state.topics.get(key)) for key, one in topics.items()}
     news = {key: one for key, one in whole.items() if state.topics.get(key) != one}
     return replace(state, topics={**state.topics, **news}) if news else state

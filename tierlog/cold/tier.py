@@ -288,7 +288,7 @@ class ColdTier:
     def _begin(self, key: tuple[str, int], partition: TieredPartition) -> None:
         """Unless it is at work, or was detached while somebody else had a turn."""
         if partition.task is None and self.partitions.get(key) is partition:
-            name = f"upload {key[0]}-{key[1]}"
+            name = f"upload {partition.uploader.name}"
             partition.task = self._env.tasks.spawn(self._work(partition), name=name)
 
     async def _work(self, partition: TieredPartition) -> None:
@@ -303,7 +303,7 @@ class ColdTier:
         if not self._is_saved(partition):
             await self._save_topics()
         if not self._is_saved(partition):
-            raise TopicDeleted(partition.place.topic_id)
+            raise TopicDeleted(partition.place.topic_id, of=partition.place.topic)
         await partition.work()
 
     def _is_saved(self, partition: TieredPartition) -> bool:
