@@ -11,6 +11,10 @@ pid_file=$MINIO_DATA/minio.pid
 
 running() {
     [ -f "$pid_file" ] || return 1
-    # A number that went to another process in the meantime is not ours.
-    ps -o args= -p "$(cat "$pid_file")" 2>/dev/null | grep -q "minio.* server $MINIO_DATA/data"
+    # A number that went to another process in the meantime is not ours. No pipe: a reader that ends
+    # early would fail it.
+    case "$(ps -o args= -p "$(cat "$pid_file")" 2>/dev/null)" in
+        *minio*" server $MINIO_DATA/data"*) return 0 ;;
+        *) return 1 ;;
+    esac
 }

@@ -7,20 +7,15 @@ Each is a small wrong change that a tired engineer might make; `plant` applies i
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
 from unittest.mock import patch
 
 from tierlog.cold import comparing, dropper, restore
-from tierlog.cold.cell import Cell, Seen
-from tierlog.cold.changes import Append
+from tierlog.cold.cell import Seen
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head
 from tierlog.cold.publisher import Draft, Publisher
-from tierlog.cold.refusals import NotNext, SwapLost
 from tierlog.cold.staging import Staged
 from tierlog.cold.uploader import PartitionUploader
-from tierlog.objectstore.body import BytesBody
-from tierlog.objectstore.port import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +41,6 @@ def drop_before_publish() -> AbstractContextManager[object]:
 def claim_without_check() -> AbstractContextManager[object]:
     """Neither leader epoch nor process is looked at."""
     return patch.object(Publisher, "_judge_writer", lambda _self, _found: None)
-
-
-@contextmanager
-def lost_without_read_back() -> Iterator[None]:
-    """412, or no answer, means that the commit did not happen."""
-
-    async def swap(self: Cell[Any], seen: Seen[Any] | None, value: Any) -> Seen[Any]:
-        written = await self._send(BytesBody(self._encode(value)), seen)
-        if written.outcome is not Outcome.WON:
-            raise SwapLost(self.key)
-        return Seen(value, written.etag)
-
-    async def not_yet_in(self: Append, head: Head) -> tuple[Entry, ...]:
-        if self._entries[0].base != head.next_offset:
-            base = self._entries[0].base
-            raise NotNext(self._keys.head, base=base, next_offset=head.next_offset)
-        return self._entries
-
-    with patch.object(Cell, "swap", swap), patch.object(Append, "_not_yet_in", not_yet_in):
-        yield
 
 
 @contextmanager
@@ -118,7 +93,6 @@ def drop_what_another_published() -> Iterator[None]:
 BUGS = (
     Bug("drop before publish", drop_before_publish, ("upload",)),
     Bug("claim without a check of the writer", claim_without_check, ("claim",)),
-    Bug("412 taken for lost, without read-back", lost_without_read_back, ("publish",)),
     Bug("HEAD before its pages", head_before_pages, ("page sealing",)),
     Bug("restore without a plan", restore_without_plan, ("restore",)),
     Bug("a zombie drops what it alone has", drop_what_another_published, ("drop",)),

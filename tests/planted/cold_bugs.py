@@ -14,7 +14,6 @@ from tests.planted.bugs import Bug
 from tests.simulation.cold import cold
 from tierlog.cold import invariants, sending
 from tierlog.cold.cell import Cell, Seen
-from tierlog.cold.changes import MoveLogStart
 from tierlog.cold.choosing import Upcoming
 from tierlog.cold.dropper import PartitionDropper
 from tierlog.cold.head import Head
@@ -23,6 +22,7 @@ from tierlog.cold.publisher import Publisher
 from tierlog.cold.refusals import FencedByNewer, SwapLost
 from tierlog.cold.uploader import PartitionUploader
 from tierlog.fetchproxy.segmentindex import SegmentIndex
+from tierlog.hot import Log
 from tierlog.metastore import values
 from tierlog.objectstore.body import BytesBody
 from tierlog.objectstore.port import Outcome, Stat
@@ -138,7 +138,7 @@ def key_reused() -> Iterator[None]:
 def doubtful_upload_published() -> AbstractContextManager[object]:
     """The store is not asked whether it has what was sent."""
 
-    async def trusting(store: Any, key: str, entry: Any, tasks: Any) -> Stat:
+    async def trusting(store: Any, key: str, entry: Any, tasks: Any, **_: Any) -> Stat:
         return Stat(key=key, size=entry.size, etag="")
 
     return patch.object(sending, "landed", trusting)
@@ -146,15 +146,8 @@ def doubtful_upload_published() -> AbstractContextManager[object]:
 
 @contextmanager
 def start_follows_the_disk() -> Iterator[None]:
-    """HEAD's log start is that of the local log, which drops move as well."""
-
-    async def following(self: PartitionUploader, head: Head, end: Any) -> Head:
-        if self.log.log_start > head.log_start:
-            head = await self.publisher.commit(MoveLogStart(self.log.log_start))
-            self.prefix.adopt(head)
-        return head
-
-    with patch.object(PartitionUploader, "_move_start", following):
+    """HEAD's log start is that of the local log: a drop counts as a wish."""
+    with patch.object(Log, "drop", Log.trim):
         yield
 
 

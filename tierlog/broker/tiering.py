@@ -49,6 +49,9 @@ RETRY_S = 5.0
 READY_POLL_S = 0.1
 """Between two looks whether the store may be written to."""
 
+READY_WAIT_S = 30.0
+"""How long a deletion waits for the store; clients give up after 30 s by default."""
+
 AUTOMATIC = -1
 """Of `tierlog.cache.bytes`."""
 
@@ -228,18 +231,22 @@ class Tiering:
         in between and bring more: then HEAD is told again.
 
         Raises what keeps HEAD from being told; the uploader tells it later. A store that was not
-        probed yet, or is away, is waited for.
+        probed yet, or is away, is waited for, but not for ever.
         """
         cold, key = partition.cold, (partition.topic.id.hex(), partition.index)
         assert cold is not None, "a tiered partition"
+        pause_s, waited_s = READY_POLL_S, 0.0
         while cold.log_start < (start := min(partition.log.trimmed_to, cold.uploaded_end)):
             self.check_may_delete(cold)
             if key not in self.tier.partitions:
                 raise UnknownTopic(partition.topic.name)
             if self.tier.is_ready:
                 await self.tier.move_log_start(*key, start)
+            elif waited_s > READY_WAIT_S:
+                raise StoreUnavailable(f"{self.tier.last_error}; the store is told later")
             else:
-                await asyncio.sleep(READY_POLL_S)
+                await asyncio.sleep(pause_s)
+                waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, 1.0)
 
 
 async def check_store_is_free(store: ObjectStore, own_id: str = "") -> None:

@@ -10,7 +10,7 @@ What blocks runs in threads, few at a time: the log's own syncs need them, too.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tierlog.env import Env
 from tierlog.objectstore.errors import NoSuchObject
@@ -51,6 +51,8 @@ class FolderStore:
         self._files = Files(env, self._root)
         self._uploads = Uploads(env, f"{self._root}/{OWN}/uploads", self._files.drafts)
         self._threads = asyncio.Semaphore(THREAD_COUNT_MAX)
+        self._abandoned: set[asyncio.Future[Any]] = set()
+        """What goes on in threads although nobody waits for it: drafts, and their removal."""
         self._beginning = asyncio.Lock()
 
     # Reading
@@ -139,15 +141,19 @@ class FolderStore:
             try:
                 return await asyncio.shield(drafting)
             except asyncio.CancelledError:
+                self._abandoned.add(drafting)
                 drafting.add_done_callback(self._drop_late)
                 raise
 
     def _drop_late(self, drafting: asyncio.Future[Draft]) -> None:
+        self._abandoned.discard(drafting)
         if not drafting.cancelled() and drafting.exception() is None:
             self._drop(drafting.result())
 
     def _drop(self, draft: Draft) -> None:
-        self._env.tasks.in_thread(self._files.drafts.drop, draft.path)
+        dropping = self._env.tasks.in_thread(self._files.drafts.drop, draft.path)
+        self._abandoned.add(dropping)
+        dropping.add_done_callback(self._abandoned.discard)
 
     async def _when_free(self, call: Callable[[], T]) -> T:
         """Try until the lock of the key was free. Raises `Busy` when it took too long."""
@@ -193,6 +199,9 @@ class FolderStore:
         yield await self._run(lambda: self._uploads.list(prefix))
 
     async def close(self) -> None:
+        while self._abandoned:
+            await asyncio.wait(self._abandoned)
+            await asyncio.sleep(0)  # Their callbacks come first.
         await self._run(self._files.drafts.close)
 
     async def _run(self, call: Callable[[], T]) -> T:
