@@ -11,9 +11,9 @@ pid_file=$MINIO_DATA/minio.pid
 
 running() {
     [ -f "$pid_file" ] || return 1
-    # A number that went to another process in the meantime is not ours. No pipe: a reader that ends
-    # early would fail it.
-    case "$(ps -o args= -p "$(cat "$pid_file")" 2>/dev/null)" in
+    # A number that went to another process in the meantime is not ours. Wide, or long paths are cut off;
+    # no pipe: a reader that ends early would fail it.
+    case "$(ps -ww -o args= -p "$(cat "$pid_file")" 2>/dev/null)" in
         *minio*" server $MINIO_DATA/data"*) return 0 ;;
         *) return 1 ;;
     esac
