@@ -119,7 +119,7 @@ def _surcharges(
             item=f"{usage.what} in {known.name}: {what}",
             quantity=Quantity(size / gb, Unit.GB_MONTH),
             price=book[priced.storage_price],
-            how=lambda size=size, why=why: f"{brief_size(size)} on average, {why}",  # type: ignore[misc]
+            how=lambda size=size, why=why: f"{brief_size(size)} on average, {why}",  # type: ignore[misc]  # mypy infers no type for a lambda with defaults
         )
 
 
@@ -141,7 +141,7 @@ def _requests(
                 item=f"{label}: {what}",
                 quantity=Quantity(count / 1000, Unit.REQUESTS_1K),
                 price=book[key],
-                how=usage.words.get(kind, lambda count=count: f"{count:,.0f} a month"),  # type: ignore[misc]
+                how=usage.words.get(kind, lambda count=count: f"{count:,.0f} a month"),  # type: ignore[misc]  # mypy infers no type for a lambda with defaults
             )
     sizes = [
         ("retrieval", usage.retrieved_bytes, "retrieval"),
@@ -154,5 +154,5 @@ def _requests(
                 item=f"{label}: {what}",
                 quantity=Quantity(size / gb, Unit.GB),
                 price=book[key],
-                how=lambda size=size: f"{brief_size(size)} a month",  # type: ignore[misc]
+                how=lambda size=size: f"{brief_size(size)} a month",  # type: ignore[misc]  # mypy infers no type for a lambda with defaults
             )

@@ -30,7 +30,7 @@ def lines_of(logger: str) -> Iterator[list[str]]:
     """What it logs meanwhile."""
     lines: list[str] = []
     handler = logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]  # a stand-in
     logging.getLogger(logger).addHandler(handler)
     try:
         yield lines
@@ -276,7 +276,7 @@ async def test_without_its_local_copy_a_partition_denies_nothing_until_the_store
         assert 1 <= len(lines) <= 8, "the first failure, and each doubling"
         assert all("what t-0 has in the store is unknown" in line for line in lines)
         lives.store.is_closed = False
-        await until(lambda: not served.at("t").cold.is_unknown)  # type: ignore[union-attr]
+        await until(lambda: not served.at("t").cold.is_unknown)  # type: ignore[union-attr]  # it is there, or the test fails
         assert (await asks.offset_at(served, "t", -2)).offset == 0
         assert await served.values("t") == [b"a", b"b", b"c"]
 
@@ -302,7 +302,7 @@ async def test_a_bucket_that_another_life_took_over_makes_the_node_read_only(liv
         take_over(lives)
         await served.seal("t", b"c")
         assert served.node.tiering is not None
-        await until(lambda: served.node.tiering.tier.refusal is not None)  # type: ignore[union-attr]
+        await until(lambda: served.node.tiering.tier.refusal is not None)  # type: ignore[union-attr]  # it is there, or the test fails
         refused = await asks.produce(served, "t", asks.batch_of(served, b"d"))
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert await served.values("t") == [b"a", b"b", b"c"]

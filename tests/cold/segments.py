@@ -55,7 +55,7 @@ def new_scan(segment: Segment, **changes: object) -> SegmentScan:
         "size": len(segment.data),
         "index_interval_bytes": 500,
     }
-    return SegmentScan(**(arguments | changes))  # type: ignore[arg-type]
+    return SegmentScan(**(arguments | changes))  # type: ignore[arg-type]  # as the caller gives them
 
 
 def scanned(

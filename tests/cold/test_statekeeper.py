@@ -159,21 +159,6 @@ def test_partitions_never_become_fewer() -> None:
     play(scenario)
 
 
-def test_what_changed_during_an_outage_is_caught_up_with_in_one_write() -> None:
-    async def scenario(scene: Scene) -> None:
-        one = await joined(scene)
-        await one.put_topics({TOPIC_ID: ORDERS, "d" * 32: ORDERS, "c" * 32: ORDERS})
-        again = await joined(scene)
-        await again.reconcile({"e" * 32: ORDERS, "c" * 32: ORDERS}, deleted=["d" * 32])
-        state = stored(scene)
-        assert state.version == 3
-        assert set(state.topics) == {TOPIC_ID, "e" * 32, "c" * 32}
-        assert set(state.deleted) == {"d" * 32}
-        assert again.strays({"e" * 32, "c" * 32}) == [TOPIC_ID], "unknown is not deleted"
-
-    play(scenario)
-
-
 def test_two_keepers_do_not_lose_each_others_changes() -> None:
     async def scenario(scene: Scene) -> None:
         one, two = await joined(scene), await joined(scene)

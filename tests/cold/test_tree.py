@@ -201,7 +201,7 @@ def test_an_offset_among_a_million_segments_is_two_pages_away() -> None:
         bucket.reads = 0
         offset = Offset(number * 1000 + rng.randrange(1000))
         found = searched(
-            lambda opened, offset=offset: lookup.find(bucket.head, offset, opened),  # type: ignore[misc]
+            lambda opened, offset=offset: lookup.find(bucket.head, offset, opened),  # type: ignore[misc]  # mypy infers no type for a lambda with defaults
             bucket.read,
         )
         assert found
@@ -216,7 +216,7 @@ def test_a_time_among_a_million_segments_is_two_pages_away() -> None:
         bucket.reads = 0
         time = entry_of(number).max_timestamp
         found = searched(
-            lambda opened, time=time: lookup.find_by_time(bucket.head, time, opened),  # type: ignore[misc]
+            lambda opened, time=time: lookup.find_by_time(bucket.head, time, opened),  # type: ignore[misc]  # mypy infers no type for a lambda with defaults
             bucket.read,
         )
         assert found

@@ -134,7 +134,7 @@ async def test_a_snapshot_that_goes_while_it_is_read_is_done_without() -> None:
     disk = SimDisk()
     log, _ = two_segments(disk)
     listed = disk.listdir(log.path)
-    disk.listdir = lambda path: [*listed, f"{1:020d}.snapshot"]  # type: ignore[method-assign]
+    disk.listdir = lambda path: [*listed, f"{1:020d}.snapshot"]  # type: ignore[method-assign]  # a stand-in
     known = decode_snapshot(await log.producers_at(Offset(1)))
     assert known is not None
     assert [producer_id for producer_id, _ in known] == [0]

@@ -172,7 +172,7 @@ class PartitionDropper:
             if reason is not None:
                 raise ObjectLost(key, found=str(fault), reason=reason) from fault
             self._stats.put_back_objects += 1
-            logger.error("%s was lost by the store; it is put back from the local copy", key)  # noqa: TRY400
+            logger.error("%s was lost by the store; it is put back from the local copy", key)  # noqa: TRY400  it is told
 
     async def _require_own(self, entry: Entry) -> None:
         uploader = self._uploader

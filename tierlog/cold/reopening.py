@@ -38,7 +38,7 @@ async def open_tiered(
         except LogDiverged as fork:
             await log.close()
             kept = await directory.put_aside(name)
-            logger.error("%s; it is kept as %s and begun anew", fork, kept)  # noqa: TRY400
+            logger.error("%s; it is kept as %s and begun anew", fork, kept)  # noqa: TRY400  it is told
         else:
             return log
     return await directory.open_log(name, settings, start=start, seed=await seed_of(head))

@@ -171,7 +171,7 @@ class SegmentScan:
                 leaf.update(view[place:end])
                 hashes += leaf.digest()
                 last = base + delta
-                note(position, length + 12, last, max_time)  # type: ignore[arg-type]
+                note(position, length + 12, last, max_time)  # type: ignore[arg-type]  # plain ints, of a hot loop
                 if attributes & _OTHER_BASE_TIME:
                     time = max_time
                 if time < min_time:

@@ -12,7 +12,7 @@ What is deleted stays deleted: ids are never used again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -107,28 +107,6 @@ class StateKeeper:
         """From here on the topic is gone for everybody; only now may its objects go."""
         now_ms = self._env.clock.now_ms()
         return await self.change(lambda state: _without(state, topic_id, now_ms=now_ms))
-
-    async def reconcile(
-        self, topics: Mapping[str, TopicRecord], *, deleted: Collection[str]
-    ) -> ClusterState:
-        """At a start: what changed while the store was away, in one write.
-
-        Only topics that are named as deleted are: one that the bucket knows and this node does not
-        may as well be missed by a metastore of yesterday (`strays`).
-        """
-        now_ms = self._env.clock.now_ms()
-
-        def change(state: ClusterState) -> ClusterState:
-            for topic_id in deleted:
-                state = _without(state, topic_id, now_ms=now_ms)
-            return _with_topics(state, topics)
-
-        return await self.change(change)
-
-    def strays(self, topics: Collection[str]) -> list[str]:
-        """Ids of topics that the bucket knows beside these."""
-        known = self.state.topics if self.state is not None else {}
-        return sorted(set(known).difference(topics))
 
     async def swept(self, topic_id: str) -> ClusterState:
         """The last object of a deleted topic is gone: so may the note be."""

@@ -319,6 +319,6 @@ class PartitionUploader:
         try:
             return await call()
         except HeadLost as lost:
-            logger.error("%s; it is put back from the local copy", lost)  # noqa: TRY400
+            logger.error("%s; it is put back from the local copy", lost)  # noqa: TRY400  it is told
             await self.publisher.repair()
             return await call()
