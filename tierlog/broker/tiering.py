@@ -274,6 +274,8 @@ def tiering_of(config: TopicConfig) -> TopicTiering:
         upload_lag_max_ms=config.tierlog_upload_lag_max_ms,
         local_retention_ms=config.local_retention_ms,
         local_retention_bytes=config.local_retention_bytes,
+        retention_ms=config.retention_ms,
+        retention_bytes=config.retention_bytes,
         copies=not config.remote_log_copy_disable,
     )
 

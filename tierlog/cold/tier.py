@@ -13,8 +13,9 @@ go on whatever the store does, and the local disk is the buffer.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tierlog.cold.changes import MoveLogStart
 from tierlog.cold.clusterstate import TopicRecord
@@ -38,6 +39,9 @@ from tierlog.objectstore.errors import StoreDenied, StoreLies
 from tierlog.objectstore.port import ObjectStore
 from tierlog.objectstore.probe import probe as probe_store
 from tierlog.types import LeaderEpoch, Offset
+
+if TYPE_CHECKING:
+    from tierlog.cold.chores import NodeChore
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +91,7 @@ class ColdTier:
         `ForeignIncarnation`, and then the node must stop taking records."""
         self.stats = TierStats()
         self.partitions: dict[tuple[str, int], TieredPartition] = {}
+        self.chores: list[NodeChore] = []
         self.refusal: TierlogError | None = None
         """Why nothing is uploaded or dropped any more, until a restart."""
         self.last_error: str | None = None
@@ -121,6 +126,7 @@ class ColdTier:
         self._next_state_look = env.clock.monotonic() + STATE_LOOK_SECONDS
         self._slots = asyncio.Semaphore(settings.uploads_at_once)
         self._loop: asyncio.Task[None] | None = None
+        self._chores_at_work: dict[str, asyncio.Task[bool]] = {}
 
     # Starting and stopping
 
@@ -137,7 +143,8 @@ class ColdTier:
     async def stop(self) -> None:
         """End what is under way; what was sent and not published is sent again by the next start.
         Neither seals nor uploads what is left."""
-        tasks = [one.task for one in self.partitions.values() if one.task is not None]
+        tasks: list[asyncio.Task[Any]] = list(self._chores_at_work.values())
+        tasks += (one.task for one in self.partitions.values() if one.task is not None)
         if self._loop is not None:
             tasks.append(self._loop)
         await _ended(tasks)
@@ -260,6 +267,7 @@ class ColdTier:
             if self.refusal is None and not self._pace.is_paused:
                 await self._catch_up()
             await self._look()
+            self._begin_chores()
             await asyncio.sleep(self._settings.check_interval_ms / 1000)
 
     async def _catch_up(self) -> None:
@@ -290,6 +298,20 @@ class ColdTier:
         if partition.task is None and self.partitions.get(key) is partition:
             name = f"upload {partition.uploader.name}"
             partition.task = self._env.tasks.spawn(self._work(partition), name=name)
+
+    def _begin_chores(self) -> None:
+        """The node's own."""
+        if not self.is_ready or self._pace.is_paused or self.refusal is not None:
+            return
+        now_ms = self._env.clock.now_ms()
+        for chore in self.chores:
+            if now_ms >= chore.due_from_ms and chore.name not in self._chores_at_work:
+                task = self._env.tasks.spawn(self._guarded(chore.run()), name=chore.name)
+                self._chores_at_work[chore.name] = task
+                task.add_done_callback(partial(self._chore_ended, chore.name))
+
+    def _chore_ended(self, name: str, _: "asyncio.Task[bool]") -> None:
+        del self._chores_at_work[name]
 
     async def _work(self, partition: TieredPartition) -> None:
         try:
@@ -429,7 +451,7 @@ class ColdTier:
         self._unsaved -= {key for key, one in unsaved.items() if self._topics.get(key) == one}
 
 
-async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+async def _ended(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -5,10 +5,12 @@ few numbers. It is quiet while the same segments are there, all of them cold as 
 and until time alone makes something due.
 """
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tierlog.cold.chores import Chore
 from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.dropper import PartitionDropper
 from tierlog.cold.pace import Pace
@@ -48,11 +50,13 @@ class TieredPartition:
     ) -> None:
         self.log = log
         self.prefix = prefix
+        self._now_ms = env.clock.now_ms
         self.uploader = PartitionUploader(
             env, store, log, publisher, prefix, node_id=node_id, settings=settings, stats=stats
         )
         self.status: PartitionStatus = self.uploader.status
         self.dropper = PartitionDropper(env, store, self.uploader, tiering=tiering, stats=stats)
+        self.chores: list[Chore] = []
         self.task: asyncio.Task[None] | None = None
         """What is under way."""
         self.is_fenced = False
@@ -76,18 +80,22 @@ class TieredPartition:
         )
         self.dropper.tiering = tiering
         self.uploader.is_stopped = not tiering.copies
+        for chore in self.chores:
+            chore.reconfigure(tiering)
         self._quiet = None
 
     def look(self, now_ms: int) -> bool:
-        """Seal what has waited for too long. Whether there is something to upload or to drop."""
+        """Seal what has waited for too long. Whether there is something to do."""
+        has_chore = self._has_chore(now_ms)
         if self._is_quiet(now_ms):
-            return False
+            return has_chore and not self._pace.is_paused
         try:
             self._roll_if_due(now_ms)
             self.uploader.look(now_ms)
             is_wanted = self._has_uploads() or bool(self.dropper.due(now_ms))
             if not is_wanted:
                 self._note_quiet()
+            is_wanted = is_wanted or has_chore
         except LogError as fault:  # Closed, broken or full: its owner knows.
             self.status.last_error = str(fault)
             return False
@@ -143,11 +151,19 @@ class TieredPartition:
         """A fenced partition is another leader's to upload; dropping goes on (U6)."""
         return not self.is_fenced and self.uploader.has_work()
 
+    def _has_chore(self, now_ms: int) -> bool:
+        if self.is_fenced:
+            return False
+        for chore in self.chores:  # noqa: SIM110  asked of every partition, every second
+            if now_ms >= chore.due_from_ms:
+                return True
+        return False
+
     async def work(self) -> None:
-        """Upload, then drop. What is wrong with the one does not keep the other from its work,
-        unless it is the store."""
+        """Upload, then drop, then the chores. What is wrong with the one does not keep the other
+        from its work, unless it is the store."""
         trouble: Exception | None = None
-        for step in (self._upload, self.dropper.drop):
+        for step in (self._upload, self.dropper.drop, *map(self._done, self.chores)):
             try:
                 await step()
             except STORE_AWAY:
@@ -160,6 +176,15 @@ class TieredPartition:
     async def _upload(self) -> None:
         if self._has_uploads():
             await self.uploader.upload()
+
+    def _done(self, chore: Chore) -> Callable[[], Awaitable[None]]:
+        """Its turn, if it is due when that comes."""
+
+        async def turn() -> None:
+            if not self.is_fenced and self._now_ms() >= chore.due_from_ms:
+                await chore.run()
+
+        return turn
 
     def succeeded(self) -> None:
         self._pace.succeeded()

@@ -45,6 +45,10 @@ class TopicTiering:
     """Since the publish: the window in which a lying store is repaired from the local copy."""
     local_retention_bytes: int = NO_LIMIT
     """Beyond this, uploaded segments go at once: the topic chose to do without the window."""
+    retention_ms: int = NO_LIMIT
+    """`retention.ms`: by the records' timestamps, over both tiers."""
+    retention_bytes: int = NO_LIMIT
+    """`retention.bytes`: of the partition, over both tiers, each record counted once."""
     copies: bool = True
     """False by `remote.log.copy.disable`: nothing more is uploaded; what is cold stays readable,
     and goes from the disk as before."""
@@ -53,3 +57,5 @@ class TopicTiering:
         require("tierlog.upload.lag.max.ms", self.upload_lag_max_ms, at_least=1)
         require("local.retention.ms", self.local_retention_ms, at_least=NO_LIMIT)
         require("local.retention.bytes", self.local_retention_bytes, at_least=NO_LIMIT)
+        require("retention.ms", self.retention_ms, at_least=NO_LIMIT)
+        require("retention.bytes", self.retention_bytes, at_least=NO_LIMIT)
