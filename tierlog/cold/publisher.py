@@ -42,7 +42,7 @@ from tierlog.hot.log import FIRST_OFFSET
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tierlog.cold.head import Incarnation, Writer
+    from tierlog.cold.head import Incarnation, Policy, Writer
     from tierlog.cold.layout import PartitionKeys
     from tierlog.cold.localcopy import LocalCopies
     from tierlog.cold.page import NewPage
@@ -64,6 +64,8 @@ class Place:
     partition_count: int
     start: Offset = FIRST_OFFSET
     """Where a HEAD that does not exist yet begins: the log's start when it was first tiered."""
+    policy: Policy | None = None
+    """Of a HEAD that does not exist yet; later ones are told (`SetPolicy`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,4 +395,5 @@ def first_head(place: Place, writer: Writer, incarnation: Incarnation) -> Head:
         log_start=place.start,
         next_offset=place.start,
         chain_anchor=genesis(place.topic_id, place.partition),
+        policy=place.policy,
     )

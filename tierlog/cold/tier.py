@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tierlog.cold.changes import MoveLogStart
 from tierlog.cold.clusterstate import TopicRecord
-from tierlog.cold.head import Head, Incarnation, Writer
+from tierlog.cold.head import Head, Incarnation, Policy, Writer
 from tierlog.cold.layout import PartitionKeys, cluster_prefix
 from tierlog.cold.localcopy import LocalCopies
 from tierlog.cold.pace import Pace
@@ -57,6 +57,11 @@ PARTITIONS_A_TURN = 200
 Probe: TypeAlias = Callable[[], Awaitable[None]]
 """Raises `StoreLies`; what the store raises passes through."""
 
+PolicyOf: TypeAlias = Callable[[str], Awaitable[Policy | None]]
+
+POLICIES_AT_ONCE = 16
+"""HEADs that are told of a topic's new policy side by side; somebody waits for it."""
+
 Hook: TypeAlias = Callable[[], Awaitable[None]]
 
 FAILING_PARTITIONS = 3
@@ -83,12 +88,14 @@ class ColdTier:
         on_founding: Hook | None = None,
         on_founded: Hook | None = None,
         on_refused: Callable[[TierlogError], None] = lambda _: None,
+        policy_of: PolicyOf | None = None,
     ) -> None:
         """`data` is the node's directory, `process` random for each start of it. A cluster that
         `is_founded` is not founded again; `on_founding` may refuse that it is, `on_founded` hears
         that it was, before anything is uploaded. `on_refused` hears
         once that nothing will be uploaded or dropped any more: by `StoreLies`, or by
-        `ForeignIncarnation`, and then the node must stop taking records."""
+        `ForeignIncarnation`, and then the node must stop taking records. `policy_of` reads a topic's
+        policy where it is decided, before objects are deleted by it; None from it: it is gone."""
         self.stats = TierStats()
         self.partitions: dict[tuple[str, int], TieredPartition] = {}
         self.chores: list[NodeChore] = []
@@ -109,6 +116,7 @@ class ColdTier:
         self._on_founding = on_founding
         self._on_founded = on_founded
         self._on_refused = on_refused
+        self._policy_of = policy_of
         self._prefix = cluster_prefix(settings.prefix, cluster_id)
         self._keeper = StateKeeper(
             store, self._prefix, env, cluster_id=cluster_id, incarnation=incarnation
@@ -197,13 +205,14 @@ class ColdTier:
                 partition=index,
                 partition_count=topic.partitions,
                 start=next(iter(log.segments)).base_offset,
+                policy=tiering.policy,
             ),
             writer=Writer(leader_epoch, self._process),
             incarnation=self._incarnation,
             copies=self._copies,
         )
         prefix = ColdPrefix(keys, self._pages, head=await publisher.load())
-        self.partitions[topic_id, index] = TieredPartition(
+        tiered = self.partitions[topic_id, index] = TieredPartition(
             self._env,
             self._store,
             log,
@@ -214,6 +223,8 @@ class ColdTier:
             tiering=tiering,
             stats=self.stats,
         )
+        policy_of = None if self._policy_of is None else partial(self._policy_of, topic_id)
+        tiered.keep_to_retention(self._settings, policy_of)
         self._note_topic(topic_id, topic)
         return prefix
 
@@ -249,9 +260,29 @@ class ColdTier:
     async def move_log_start(self, topic_id: str, index: int, log_start: Offset) -> Head:
         """DeleteRecords below `uploaded_end`: done when it is in HEAD (U10)."""
         partition = self.partitions[topic_id, index]
-        head = await partition.uploader.publisher.commit(MoveLogStart(log_start))
+        head = await partition.uploader.publisher.commit(
+            MoveLogStart(log_start, now_ms=self._env.clock.now_ms())
+        )
         partition.prefix.adopt(head)
         return head
+
+    def is_policy_told(self, topic_id: str) -> bool:
+        """Whether every HEAD of the topic that this node knows names its policy."""
+        return all(
+            one.is_policy_told for (owner, _), one in self.partitions.items() if owner == topic_id
+        )
+
+    async def tell_policy(self, topic_id: str) -> None:
+        """The topic's policy stands in every HEAD that it has when this returns (U7b). Raises what
+        keeps it from there; nothing expires by another one meanwhile."""
+        turns = asyncio.Semaphore(POLICIES_AT_ONCE)
+
+        async def tell(partition: TieredPartition) -> None:
+            async with turns:
+                await partition.tell_policy()
+
+        all_of_them = list(self.partitions.items())
+        await asyncio.gather(*(tell(one) for (owner, _), one in all_of_them if owner == topic_id))
 
     def _note_topic(self, topic_id: str, topic: TopicRecord) -> None:
         if self._topics.get(topic_id) != topic:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tierlog.cold.head import Policy
 from tierlog.hot.settings import require
 
 NO_LIMIT = -1
@@ -21,6 +22,9 @@ class TierSettings:
     single_put_bytes_max: int = 256 << 20
     """Larger objects are sent in parts (U2)."""
     part_bytes: int = 64 << 20
+    garbage_grace_ms: int = 24 * 3600 * 1000
+    """Between an object's last mention in the manifest and its deletion: Spark jobs plan once and
+    read for long."""
     backoff_ms_min: int = 1_000
     backoff_ms_max: int = 60_000
     """Between two tries while the store is away: an hour of outage costs sixty probes."""
@@ -31,6 +35,7 @@ class TierSettings:
         require("commit.segments.max", self.commit_segments_max, at_least=1, at_most=32)
         require("single.put.bytes.max", self.single_put_bytes_max, at_least=0, at_most=5 << 30)
         require("part.bytes", self.part_bytes, at_least=5 << 20, at_most=5 << 30)
+        require("garbage.grace.ms", self.garbage_grace_ms, at_least=0)
         require("backoff.ms.min", self.backoff_ms_min, at_least=1)
         require("backoff.ms.max", self.backoff_ms_max, at_least=self.backoff_ms_min)
 
@@ -52,6 +57,11 @@ class TopicTiering:
     copies: bool = True
     """False by `remote.log.copy.disable`: nothing more is uploaded; what is cold stays readable,
     and goes from the disk as before."""
+
+    @property
+    def policy(self) -> Policy:
+        """By which records expire, as HEAD names it."""
+        return Policy(self.retention_ms, self.retention_bytes)
 
     def __post_init__(self) -> None:
         require("tierlog.upload.lag.max.ms", self.upload_lag_max_ms, at_least=1)

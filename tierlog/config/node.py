@@ -85,6 +85,14 @@ class NodeSettings:
         "10 GiB.",
         at_least=-1,
     )
+    # A day: Spark jobs read the manifest once, and its objects for hours.
+    tierlog_garbage_grace_ms: int = long(
+        "tierlog.garbage.grace.ms",
+        DAY_MS,
+        "How long an object of the bucket stays after its records expired or were deleted, for "
+        "readers that know an older manifest.",
+        at_least=0,
+    )
     # Without limit, as in Kafka: an upload reads sealed segments only, two at a time.
     remote_log_manager_copy_max_bytes_per_second: int = long(
         "remote.log.manager.copy.max.bytes.per.second",
