@@ -94,8 +94,8 @@ class ColdTier:
         `is_founded` is not founded again; `on_founding` may refuse that it is, `on_founded` hears
         that it was, before anything is uploaded. `on_refused` hears
         once that nothing will be uploaded or dropped any more: by `StoreLies`, or by
-        `ForeignIncarnation`, and then the node must stop taking records. `policy_of` reads a topic's
-        policy where it is decided, before objects are deleted by it; None from it: it is gone."""
+        `ForeignIncarnation`, and then the node must stop taking records. `policy_of` reads a
+        topic's policy where it is decided, before objects are deleted by it; None: it is gone."""
         self.stats = TierStats()
         self.partitions: dict[tuple[str, int], TieredPartition] = {}
         self.chores: list[NodeChore] = []
