@@ -12,8 +12,6 @@ from tests.cold.tiering import (
     KEYS,
     NODE,
     TIERING,
-    TOPIC,
-    TOPIC_ID,
     TierNode,
     bucket_of,
     head_in,
@@ -50,7 +48,7 @@ def receipts(bucket: SimBucket) -> list[Receipt]:
     ]
 
 
-async def expired(node: TierNode, *, tiering: object = SHORT, segments: int = 2) -> None:
+async def expired(node: TierNode, *, segments: int = 2) -> None:
     """A node whose segments are garbage, some seconds old."""
     node.settings = SETTINGS
     node.tiering = SHORT
