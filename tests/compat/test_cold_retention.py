@@ -20,6 +20,7 @@ from tests.compat.cold import (
 )
 from tests.compat.drivers.base import Record, Sending
 from tests.compat.drivers.confluent import Confluent
+from tests.compat.node import RunningNode
 from tests.compat.samples import read, write
 from tests.stores.servers import BUCKET, Server
 from tierlog.wire.error_codes import ErrorCode
@@ -58,6 +59,13 @@ def earliest(server: str) -> int:
         consumer.close()
 
 
+def write_cold(node: RunningNode) -> None:
+    """Several segments: a batch is in one, whatever their size."""
+    for start in range(0, len(OLD), 10):
+        write(Confluent(), node.address, TOPIC, OLD[start : start + 10], Sending())
+        wait_cold(node, TOPIC)
+
+
 @pytest.fixture(params=["folder", "minio"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Place, Shelf]:
     if request.param == "folder":
@@ -72,8 +80,7 @@ def test_the_beginning_moves_and_objects_go_and_a_restore_begins_there(
     place, shelf = kept
     with place.running(tmp_path, sets=SETS) as node:
         create_cold(node.address, TOPIC)
-        write(Confluent(), node.address, TOPIC, OLD, Sending())
-        wait_cold(node, TOPIC)
+        write_cold(node)
         assert len(shelf.keys("seg")) > 1
         admin = Confluent().admin(node.address)
         admin.alter(TOPIC, retention_ms="100")
@@ -104,8 +111,7 @@ def test_the_beginning_moves_and_objects_go_and_a_restore_begins_there(
 def test_records_that_expire_by_size_leave_the_newest(tmp_path: Path) -> None:
     with Place(name="folder").running(tmp_path, sets=SETS) as node:
         create_cold(node.address, TOPIC, retention_bytes="6000")
-        write(Confluent(), node.address, TOPIC, OLD, Sending())
-        wait_cold(node, TOPIC)
+        write_cold(node)
         eventually(lambda: earliest(node.address) > 0, "the beginning moves")
         start = earliest(node.address)
         found = read(Confluent(), node.address, TOPIC, len(OLD) - start, offset=start)

@@ -15,6 +15,9 @@ from tierlog.hot.job import SyncJob
 
 T = TypeVar("T")
 
+EXPIRY = ("expire", "collect")
+"""Of the story in `stage_expire.py`."""
+
 STAGES = ("start", "state", "claim", "upload", "page sealing", "publish", "drop", "restore")
 
 BY_MODULE = {
@@ -24,6 +27,8 @@ BY_MODULE = {
     "tierlog.cold.statekeeper": "state",
     "tierlog.cold.sending": "upload",
     "tierlog.cold.dropper": "drop",
+    "tierlog.cold.expirer": "expire",
+    "tierlog.cold.collector": "collect",
 }
 BY_FUNCTION = {
     "Publisher._write_pages": "page sealing",
@@ -32,7 +37,7 @@ BY_FUNCTION = {
     "Publisher.commit": "publish",
     "PartitionUploader._send": "upload",
 }
-OUTERMOST = ("restore", "drop")
+OUTERMOST = ("restore", "drop", *EXPIRY)
 """Stages that count whatever is called inside of them."""
 
 LOOPS = ("asyncio.events", "tierlog.sim.loop")

@@ -38,6 +38,7 @@ from tierlog.cold.refusals import (
     name_of,
 )
 from tierlog.hot.log import FIRST_OFFSET
+from tierlog.objectstore.errors import NoSuchObject
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -250,7 +251,14 @@ class Publisher:
         seen = self._seen or await self._read_judged()
         if seen is None:
             raise self._lost(None)
-        draft = await change(seen.value)
+        try:
+            draft = await change(seen.value)
+        except NoSuchObject:
+            # A page of this HEAD is gone. If a successor collected it, here is how we hear of him.
+            self._seen = await self._read_judged()
+            if self._seen is None or self._seen.etag == seen.etag:
+                raise
+            return None
         if draft is None:
             await self._adopt(seen)
             return seen.value
