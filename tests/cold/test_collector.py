@@ -4,6 +4,7 @@ goes, and what a receipt says."""
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
@@ -19,7 +20,8 @@ from tests.cold.tiering import (
     play_node,
 )
 from tierlog.cold.changes import Append
-from tierlog.cold.head import DELETE_RECORDS, RETENTION_MS, Policy
+from tierlog.cold.collector import PartitionCollector
+from tierlog.cold.head import DELETE_RECORDS, RETENTION_MS, Head, Policy
 from tierlog.cold.layout import RECEIPTS, parse_receipt_key
 from tierlog.cold.receipt import Receipt, decode_receipt
 from tierlog.cold.tiersettings import TierSettings
@@ -135,7 +137,7 @@ def test_what_a_hold_covers_stays_until_it_is_lifted() -> None:
         bucket = bucket_of(node)
         # Nobody can put one below the log start yet; whoever can, finds the objects kept.
         await commit(node, on_hold(0, 1))
-        await seconds(GRACE_S + 7200)
+        await seconds(GRACE_S + 60)
         assert [key[-70:] for key in under(bucket, "seg/")] == [
             key[-70:] for key in under(bucket, "seg/") if "/seg/" + "0" * 20 in key
         ]
@@ -143,7 +145,7 @@ def test_what_a_hold_covers_stays_until_it_is_lifted() -> None:
         await commit(
             node, lambda head: replace(head, holds=(), policy_version=head.policy_version + 1)
         )
-        await seconds(7200)
+        await seconds(60)
         assert under(bucket, "seg/") == []
 
     play_node(scenario)
@@ -291,3 +293,21 @@ def test_a_topic_without_retention_collects_its_replaced_pages_without_a_receipt
             assert not receipts(bucket_of(node))
 
     play_node(scenario)
+
+
+def test_a_collector_that_does_not_ask_again_is_caught() -> None:
+    """A planted bug: it goes by the HEAD that it knows."""
+
+    async def known(self: PartitionCollector) -> Head:
+        assert self._prefix.head is not None
+        return self._prefix.head
+
+    async def allowed(*_: object) -> None:
+        """It may go."""
+
+    with (
+        patch.object(PartitionCollector, "_read_back", known),
+        patch.object(PartitionCollector, "_refusal", allowed),
+        pytest.raises(AssertionError),
+    ):
+        test_a_successor_is_met_before_anything_is_deleted()

@@ -28,9 +28,11 @@ from tests.crashpoints.points import Point, Shot, all_shots, parse_shot
 from tests.crashpoints.stages import EXPIRY
 from tests.crashpoints.story import SEED, Story, small_pages
 from tests.hot.support import values_of
-from tierlog.cold import chain, codec
+from tierlog.cold import chain, codec, publisher
+from tierlog.cold.codec import decode_head
+from tierlog.cold.expiry import covering
 from tierlog.cold.head import Head, Hold, PageRef
-from tierlog.cold.layout import RECEIPTS, SEGMENTS
+from tierlog.cold.layout import RECEIPTS, SEGMENTS, parse_segment_key
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.cold.receipt import decode_receipt
 from tierlog.cold.tieredpartition import TieredPartition
@@ -72,7 +74,15 @@ class ExpiryLedger(Ledger):
                     for each in receipt.objects
                     if prefix + each.key in self.bucket.shelf.items
                 ]
+            elif one.key.endswith("/HEAD"):
+                self.found += self._garbage_problems(decode_head(one.item.data, key=one.key))
         self._seen_landed = len(landed)
+
+    def _garbage_problems(self, head: Head) -> Iterator[str]:
+        for one in head.garbage:
+            name = parse_segment_key(one.key)
+            if name is not None and name.last >= head.log_start:
+                yield f"version {head.version} calls {one.key} garbage, and serves it"
 
     def _deletion_problems(self, key: str) -> Iterator[str]:
         place = next(one for one in PLACES if key.startswith(one.keys.prefix))
@@ -91,6 +101,10 @@ class ExpiryLedger(Ledger):
                             for each in page.entries
                             if each.base >= one.segments_from
                         }
+        if head.holds and relative.startswith(SEGMENTS):
+            name = parse_segment_key(relative)
+            if name is not None and covering(head.holds, name.base, Offset(name.last + 1)):
+                yield f"{key} was deleted, and is on hold"
         if relative not in garbage:
             yield f"{key} was deleted, and HEAD does not call it garbage"
         elif garbage[relative] > self.now_ms():
@@ -214,8 +228,6 @@ def expiring() -> ExitStack:
     stack.enter_context(
         patch.multiple(members, SETTINGS=SETTINGS, TIERING=TIERING, _is_done=_is_done)
     )
-    from tierlog.cold import publisher
-
     held = partial(_with_a_hold, publisher.first_head)
     stack.enter_context(patch.object(publisher, "first_head", held))
     return stack
@@ -228,6 +240,7 @@ def tell(shot: Shot | None, *, seed: int = SEED) -> ExpiryStory:
         try:
             world.run(story.tell())
         except Exception as fault:  # noqa: BLE001  whatever it is, it is a finding
+            story.problems += story.ledger.found
             story.problems.append(f"{type(fault).__name__}: {fault}")
     return story
 
