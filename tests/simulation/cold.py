@@ -7,7 +7,8 @@ seam between the tiers, and trims now and then. The store refuses, hangs, answer
 did what was asked, lets writes land late, cuts and flips answers, goes away for seconds or hours.
 The node is stopped, killed (also in the middle of a request), loses power, its disk, or its
 identity to a copy of itself. A lost disk is restored from the bucket: then what was published is
-promised, and no more. In one seed of ten the store lies about conditional writes; one in ten has no
+promised, and no more. In one seed of six records expire, and their objects go after a short grace.
+In one seed of ten the store lies about conditional writes; one in ten has no
 faults at all.
 
 Checked at every step: the invariants of `cold_oracle`. At the end: that everything came to the
@@ -52,6 +53,11 @@ TOPICS = {
     "short": (2, {"segment.bytes": "1024", "local.retention.ms": "500"}),
     "sized": (1, {"segment.bytes": "2048", "local.retention.bytes": "3000"}),
 }
+EXPIRING = {
+    "short": {"retention.ms": "15000"},
+    "sized": {"retention.bytes": "9000"},
+}
+"""In one seed of six records expire, and their objects are deleted within seconds."""
 COMMON = {"tierlog.upload.lag.max.ms": "2000", "index.interval.bytes": "256"}
 WRITES = 25
 STEPS_MAX = 300_000
@@ -90,6 +96,7 @@ async def run(world: SimWorld) -> int:
     world.loop.steps_max = STEPS_MAX
     bucket = WatchedBucket(world.rng("bucket"), world=world)
     bucket.oracle.trusts = world.seed % 10 != 3
+    bucket.oracle.expires = world.seed % 6 == 5
     ledger = ColdLedger(world, oracle=bucket.oracle)
     lives = ColdLives(world, ledger, bucket)
     with every_step(world, lives):
@@ -135,9 +142,17 @@ def every_step(world: SimWorld, lives: ColdLives) -> Iterator[None]:
 async def make_topics(env: Env, ledger: ColdLedger) -> None:
     async with WatchedClient(ledger, env) as client:
         for name, (count, configs) in TOPICS.items():
-            made = await client.create_topics(name, partitions=count, configs=configs | COMMON)
+            more = EXPIRING[name] if ledger.oracle.expires else {}
+            wanted = configs | COMMON | more
+            made = await client.create_topics(name, partitions=count, configs=wanted)
             topic_id = made[name].topic_id.hex()
-            ledger.places += [Place(name, topic_id, index) for index in range(count)]
+            places = [Place(name, topic_id, index) for index in range(count)]
+            ledger.places += places
+            if ledger.oracle.expires:
+                ledger.history.expiring |= set(places)
+                for place in places:
+                    where = Where(place.topic_id, place.partition)
+                    ledger.oracle.retention_ms[where] = int(more.get("retention.ms", -1))
 
 
 def start_clients(world: SimWorld, ledger: ColdLedger) -> dict[str, "asyncio.Task[None]"]:

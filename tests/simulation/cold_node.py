@@ -5,6 +5,7 @@ Composed as `tierlog serve` does it, with the simulated bucket for a store.
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 
 from tests.simulation.broker_clients import NODE, PORT
@@ -35,6 +36,8 @@ SETTINGS = NodeSettings(
     tierlog_cache_bytes=12_000,
     log_index_interval_bytes=256,
 )
+GRACE_MS = 3_000
+"""Of garbage, where something expires."""
 TWIN = "twin"
 TWIN_S = 20.0
 STOP_S = 60.0
@@ -47,7 +50,8 @@ def store_of(bucket: WatchedBucket, env: Env) -> ObjectStore:
 
 class ColdServer(Server):
     def __init__(self, env: Env, bucket: WatchedBucket) -> None:
-        super().__init__(env, SETTINGS)
+        grace_ms = GRACE_MS if bucket.oracle.expires else SETTINGS.tierlog_garbage_grace_ms
+        super().__init__(env, replace(SETTINGS, tierlog_garbage_grace_ms=grace_ms))
         self._bucket = bucket
 
     def _open_store(self) -> ObjectStore:
