@@ -105,8 +105,7 @@ def test_a_key_of_a_receipt_says_what_it_tells_of() -> None:
 def test_pages_go_with_the_segments_that_they_list() -> None:
     async def scenario(node: TierNode) -> None:
         limits = Limits(entries_inline=2, leaf_entries=2, leaves_inline=1, index_leaves=2)
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setitem(Append.__init__.__kwdefaults__, "limits", limits)
+        with patch.dict(Append.__init__.__kwdefaults__, limits=limits):
             node.settings = SETTINGS
             await node.open()
             for number in range(9):
@@ -278,8 +277,7 @@ def test_a_restart_goes_on_where_collection_stopped() -> None:
 def test_a_topic_without_retention_collects_its_replaced_pages_without_a_receipt() -> None:
     async def scenario(node: TierNode) -> None:
         limits = Limits(entries_inline=1, leaf_entries=4, leaves_inline=1, index_leaves=2)
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setitem(Append.__init__.__kwdefaults__, "limits", limits)
+        with patch.dict(Append.__init__.__kwdefaults__, limits=limits):
             node.settings = SETTINGS
             await node.open()
             for number in range(3):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.cold.generated import Generated
 from tests.cold.makers import START_MS, Bucket, a_head, an_entry
-from tierlog.cold import expiry, shedding, tree
+from tierlog.cold import codec, expiry, shedding, tree
 from tierlog.cold.entry import Entry
 from tierlog.cold.expiry import Choice, choose, outlooks, when_collected
 from tierlog.cold.head import (
@@ -23,7 +23,7 @@ from tierlog.cold.head import (
 )
 from tierlog.cold.invariants import check
 from tierlog.cold.lookup import entries_from
-from tierlog.cold.page import Page
+from tierlog.cold.page import IndexPage, LeafPage, Page
 from tierlog.cold.shedding import Shed
 from tierlog.types import Offset, TimestampMs
 
@@ -171,15 +171,10 @@ def test_shedding_keeps_every_invariant_and_every_object(
     for one in head.garbage:
         if one.segments_from >= 0:
             page = opening.bucket.objects[one.key]
-            rows_of = opening.opened.get(one.key) or codec_page(one.key, page)
-            keys += [e.key for e in rows_of.entries if e.base >= one.segments_from]
+            leaf = codec.decode_page(page, key=one.key)
+            assert isinstance(leaf, LeafPage)
+            keys += [e.key for e in leaf.entries if e.base >= one.segments_from]
     assert sorted(keys) == sorted(one.key for one in gone)
-
-
-def codec_page(key: str, data: bytes) -> Page:
-    from tierlog.cold.codec import decode_page
-
-    return decode_page(data, key=key)
 
 
 def test_garbage_has_a_bound_and_goes_on_when_there_is_room() -> None:
@@ -199,7 +194,9 @@ def test_garbage_has_a_bound_and_goes_on_when_there_is_room() -> None:
 
 def test_a_leaf_page_goes_as_one_with_its_segments() -> None:
     head, opening = a_manifest([an_entry(n) for n in range(9)])
-    leaf = opening.bucket.read(head.indexes[0]).leaves[0]
+    index = opening.bucket.read(head.indexes[0])
+    assert isinstance(index, IndexPage)
+    leaf = index.leaves[0]
     head = shedding.moved(head, leaf.next_offset, why=RETENTION_BYTES, now_ms=1)
     shed = opening.shed(head)
     new = shed.head.garbage[len(head.garbage) :]

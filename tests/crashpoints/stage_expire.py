@@ -32,6 +32,7 @@ from tierlog.cold import chain, codec, publisher
 from tierlog.cold.codec import decode_head
 from tierlog.cold.expiry import covering
 from tierlog.cold.head import Head, Hold, PageRef
+from tierlog.cold.invariants import rows
 from tierlog.cold.layout import RECEIPTS, SEGMENTS, parse_segment_key
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.cold.receipt import decode_receipt
@@ -109,7 +110,7 @@ class ExpiryLedger(Ledger):
             yield f"{key} was deleted, and HEAD does not call it garbage"
         elif garbage[relative] > self.now_ms():
             yield f"{key} was deleted before its time"
-        if relative in {row.key for row in (*head.indexes, *head.leaves, *head.entries)}:
+        if relative in {row.key for row in rows(head)}:
             yield f"{key} was deleted, and HEAD lists it"
 
     def problems(self) -> Iterator[str]:
@@ -198,7 +199,7 @@ class ExpiryStory(Story):
     def __init__(self, world: SimWorld, shot: Shot | None) -> None:
         super().__init__(world, shot)
         self.ledger: ExpiryLedger = ExpiryLedger(self.bucket)
-        self.ledger.now_ms = world.env("judge").clock.now_ms  # type: ignore[method-assign]
+        self.ledger.now_ms = world.env("judge").clock.now_ms
 
     def _look_for_early_drops(self) -> None:
         super()._look_for_early_drops()

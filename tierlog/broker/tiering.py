@@ -20,6 +20,7 @@ from tierlog.cold.head import Incarnation
 from tierlog.cold.refusals import ForeignIncarnation
 from tierlog.cold.restore import find_clusters
 from tierlog.cold.tier import ColdTier
+from tierlog.cold.tieredpartition import STORE_AWAY
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.config.directories import CACHE
 from tierlog.errors import TierlogError
@@ -245,20 +246,24 @@ class Tiering:
         expires or is deleted by an older one, but a node that knows only the bucket would not know
         of it. To ask again does no harm. A store that is away is waited for, but not for long.
         """
-        topic_id, pause_s, waited_s = topic.id.hex(), READY_POLL_S, 0.0
+        topic_id, pause_s, clock = topic.id.hex(), READY_POLL_S, self._env.clock
+        until, said = clock.monotonic() + POLICY_WAIT_S, self.tier.last_error
         while not self.tier.is_policy_told(topic_id):
             if self.tier.refusal is not None:
                 raise self.tier.refusal
             if self.tier.is_ready:
-                await self.tier.tell_policy(topic_id)
-            elif waited_s > POLICY_WAIT_S:
+                try:
+                    await self.tier.tell_policy(topic_id)
+                    continue
+                except STORE_AWAY as fault:
+                    said = str(fault)
+            if clock.monotonic() >= until:
                 raise StoreUnavailable(
                     f"the settings of {topic.name} are stored, and nothing of it expires until the "
-                    f"bucket knows of them: {self.tier.last_error}"
+                    f"bucket knows of them: {said}"
                 )
-            else:
-                await asyncio.sleep(pause_s)
-                waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, 1.0)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, 1.0)
 
     async def delete_records(self, partition: Partition) -> None:
         """What is trimmed in the log is deleted in the bucket when this returns. A publish may come

@@ -30,6 +30,7 @@ from tierlog.cold.receipt import Deleted, decode_receipt, encode_receipt, receip
 from tierlog.cold.refusals import SwapLost
 from tierlog.objectstore.errors import NoSuchObject, StoreUnavailable
 from tierlog.objectstore.port import Doomed
+from tierlog.types import Offset
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -263,7 +264,7 @@ class PartitionCollector:
         self._stats.receipt_count += 1
 
 
-def _deleted(one: Garbage, *, base: int, last: int) -> Deleted:
+def _deleted(one: Garbage, *, base: Offset, last: Offset) -> Deleted:
     return Deleted(
         key=one.key,
         version_id=one.version_id,
@@ -278,5 +279,5 @@ def _deleted(one: Garbage, *, base: int, last: int) -> Deleted:
     )
 
 
-def _end(segment: Deleted) -> int:
-    return segment.last + 1
+def _end(segment: Deleted) -> Offset:
+    return Offset(segment.last + 1)

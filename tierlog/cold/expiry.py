@@ -163,7 +163,8 @@ class _BySize(_Rule):
 def _walk(head: Head, opened: Opened, rule: _Rule) -> Offset | PageRef:
     """The end of what the rule takes from the front."""
     end = head.log_start
-    stack: list[Row] = [*reversed((*head.indexes, *head.leaves, *head.entries))]
+    stack: list[Row] = [*head.indexes, *head.leaves, *head.entries]
+    stack.reverse()
     while stack:
         row = stack.pop()
         if row.next_offset <= rule.shed_end:

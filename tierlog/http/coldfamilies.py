@@ -145,6 +145,37 @@ COLD_TIER: Final = (
         "Those of them that were sent again from the local copy, byte for byte.",
         of_tier(lambda tier: tier.stats.put_back_objects),
     ),
+    Family(
+        "tierlog_tier_expired_segments_total",
+        "counter",
+        "Segments whose records retention or DeleteRecords took, and whose objects go after "
+        "their grace.",
+        of_tier(lambda tier: tier.stats.expired_segments),
+    ),
+    Family(
+        "tierlog_tier_expired_bytes_total",
+        "counter",
+        "Bytes of their objects.",
+        of_tier(lambda tier: tier.stats.expired_bytes),
+    ),
+    Family(
+        "tierlog_tier_collected_objects_total",
+        "counter",
+        "Objects that were deleted from the store after their grace: segments and pages.",
+        of_tier(lambda tier: tier.stats.collected_objects),
+    ),
+    Family(
+        "tierlog_tier_collected_bytes_total",
+        "counter",
+        "Bytes of the segments among them.",
+        of_tier(lambda tier: tier.stats.collected_bytes),
+    ),
+    Family(
+        "tierlog_tier_receipts_total",
+        "counter",
+        "Receipts written for deletions.",
+        of_tier(lambda tier: tier.stats.receipt_count),
+    ),
 )
 
 COLD_TOPICS: Final = (
