@@ -89,7 +89,7 @@ class Tiering:
         self.tier = ColdTier(
             env,
             store,
-            tier_settings or TierSettings(),
+            tier_settings or TierSettings(garbage_grace_ms=settings.tierlog_garbage_grace_ms),
             data=data,
             cluster_id=cluster.id,
             node_id=settings.node_id,

@@ -26,6 +26,7 @@ from tierlog.cold.pace import Pace
 from tierlog.cold.partitionmaker import PartitionMaker
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.refusals import Fenced, ForeignIncarnation, TopicDeleted
+from tierlog.cold.sweeper import Sweeper
 from tierlog.cold.tieredpartition import STORE_AWAY, TieredPartition
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.cold.tierstats import TierStats
@@ -119,6 +120,16 @@ class ColdTier:
         """Since something last went well."""
         self._slots = asyncio.Semaphore(settings.uploads_at_once)
         self._loop: asyncio.Task[None] | None = None
+        self.sweeper = Sweeper(
+            env,
+            store,
+            self.membership.keeper,
+            settings,
+            self.stats,
+            prefix=prefix,
+            node_id=node_id,
+        )
+        self.chores.append(self.sweeper)
         self._node_chores = NodeChores(env, self.chores, self._guarded)
 
     # Starting and stopping
