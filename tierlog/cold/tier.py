@@ -22,6 +22,7 @@ from tierlog.cold.head import Head, Incarnation
 from tierlog.cold.layout import cluster_prefix
 from tierlog.cold.membership import Hook, Membership, Probe
 from tierlog.cold.nodechores import NodeChores
+from tierlog.cold.orphanfinder import OrphanFinder
 from tierlog.cold.pace import Pace
 from tierlog.cold.partitionmaker import PartitionMaker
 from tierlog.cold.prefix import ColdPrefix
@@ -129,7 +130,17 @@ class ColdTier:
             prefix=prefix,
             node_id=node_id,
         )
-        self.chores.append(self.sweeper)
+        self.orphans = OrphanFinder(
+            env,
+            store,
+            self.membership.keeper,
+            settings,
+            self.stats,
+            self.partitions,
+            prefix=prefix,
+            data=data,
+        )
+        self.chores += (self.sweeper, self.orphans)
         self._node_chores = NodeChores(env, self.chores, self._guarded)
 
     # Starting and stopping
