@@ -1,8 +1,9 @@
 """Crash points of a topic's deletion: `python -m tests.crashpoints.stage_delete`.
 
-    round 0    a node starts, uploads two topics, and deletes one of them
-    deletion   it is noted in STATE; its objects are swept, a receipt is written
-    round 1    the other topic goes on
+    round 0    a node starts and uploads a topic
+    deletion   another topic is uploaded and deleted: that is noted in STATE, its objects are
+               swept, a receipt is written
+    round 1    the first topic goes on
     the end    somebody looks for what landed late
 
 Every call of the deletion and the sweep is a point. Whoever dies there is started again; a zombie
@@ -168,8 +169,9 @@ class DeletingStory(Story):
         member = DeletingMember(self.gate.env(role.host), self.bucket, role, self.ledger)
         self.members.append(member)
         await member.open()
-        await self._play_deletion(member, role)
         while self.round < until and self._is_owner(role):
+            if self.round:
+                await self._play_deletion(member, role)
             await member.play_round(lambda: self._is_owner(role))
             if self._is_owner(role):
                 self.round += 1
