@@ -23,6 +23,9 @@ from tierlog.broker.handlers import registry
 from tierlog.broker.limits import ConnectionLimits
 from tierlog.broker.listener import Listener
 from tierlog.broker.node import Node
+from tierlog.cold import orphanreport
+from tierlog.cold.layout import cluster_prefix
+from tierlog.cold.restore import only_cluster
 from tierlog.cold.restore import restore as restore_data
 from tierlog.config import parse_address
 from tierlog.env import local_env, raise_files_max
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tierlog.broker.dispatch import RawHandler
+    from tierlog.cold.orphanreport import OrphanReport
     from tierlog.cold.report import Report
     from tierlog.config import NodeSettings
     from tierlog.env import Env
@@ -200,6 +204,19 @@ async def restore(settings: NodeSettings, *, cluster_id: str | None) -> Report:
     try:
         return await restore_data(
             env, store, settings.data, cluster_id=cluster_id, node_id=settings.node_id
+        )
+    finally:
+        await store.close()
+
+
+async def find_orphans(settings: NodeSettings, *, cluster_id: str | None) -> OrphanReport:
+    """What the store of `settings` has and nobody refers to. Changes nothing."""
+    env = local_env()
+    store, _ = node_store(env, settings)
+    try:
+        chosen = cluster_id or await only_cluster(store)
+        return await orphanreport.report(
+            store, cluster_prefix("", chosen), now_ms=env.clock.now_ms()
         )
     finally:
         await store.close()

@@ -108,6 +108,12 @@ class PartitionUploader:
         """As people call it: orders-0."""
         return name_of(self.publisher.place)
 
+    @property
+    def in_flight(self) -> frozenset[str]:
+        """Keys that were sent and may still be published. While the partition is at work there may
+        be one more, which is on its way."""
+        return frozenset(one.entry.key for one in self._sent)
+
     # What is there to do
 
     def has_work(self) -> bool:

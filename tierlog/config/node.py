@@ -93,6 +93,13 @@ class NodeSettings:
         "whole: the next one waits.",
         at_least=1,
     )
+    # Spark jobs and auditors hold the manifest that they began with: a day is a long job.
+    tierlog_garbage_grace_ms: int = long(
+        "tierlog.garbage.grace.ms",
+        DAY_MS,
+        "How long objects stay in the store after nothing refers to them any more: those of "
+        "expired segments and of deleted topics.",
+    )
 
     # Topics.
     auto_create_topics_enable: bool = flag(
