@@ -16,6 +16,9 @@ from tierlog.hot.job import SyncJob
 T = TypeVar("T")
 
 # Of the story of `story.py`; "delete topic" has one of its own (`stage_delete`).
+EXPIRY = ("expire", "collect")
+"""Of the story in `stage_expire.py`."""
+
 STAGES = ("start", "state", "claim", "upload", "page sealing", "publish", "drop", "restore")
 
 BY_MODULE = {
@@ -26,6 +29,8 @@ BY_MODULE = {
     "tierlog.cold.sending": "upload",
     "tierlog.cold.dropper": "drop",
     "tierlog.cold.sweeper": "delete topic",
+    "tierlog.cold.expirer": "expire",
+    "tierlog.cold.collector": "collect",
 }
 BY_FUNCTION = {
     "Publisher._write_pages": "page sealing",
@@ -35,7 +40,7 @@ BY_FUNCTION = {
     "PartitionUploader._send": "upload",
     "Membership.delete_topic": "delete topic",
 }
-OUTERMOST = ("restore", "drop", "delete topic")
+OUTERMOST = ("restore", "drop", "delete topic", *EXPIRY)
 """Stages that count whatever is called inside of them."""
 
 LOOPS = ("asyncio.events", "tierlog.sim.loop")

@@ -161,6 +161,7 @@ class Node:
             cluster=cluster,
             on_founded=self._note_founded,
             on_foreign=self.space.fence,
+            config_of=self.controller.config_of,
         )
         self.tiering, self.proxy = tiering, tiering.proxy
         self.catalogue.use(tiering)

@@ -89,6 +89,7 @@ class PartitionMaker:
                 partition=index,
                 partition_count=topic.partitions,
                 start=next(iter(log.segments)).base_offset,
+                policy=tiering.policy,
             ),
             writer=Writer(leader_epoch, self._process),
             incarnation=self._incarnation,

@@ -76,8 +76,12 @@ class ColdPrefix:
             return None
         opened: dict[str, Page] = {}
         while isinstance(found := look(head, opened), PageRef):
-            opened[found.key] = await self._pages.get(self.keys, found)
+            opened[found.key] = await self.page(found)
         return found
+
+    async def page(self, ref: PageRef) -> Page:
+        """A page of this partition, of memory where it is there."""
+        return await self._pages.get(self.keys, ref)
 
     # Changing
 

@@ -147,7 +147,7 @@ class PartitionUploader:
     async def upload(self) -> None:
         """One publish of what is sealed, `commit_segments_max` segments at most: whoever has more
         comes again, after the others."""
-        head = await self._claimed()
+        head = await self.claimed()
         while (following := self._following(head)) is not None:
             if self._sent and self._is_publish_due(following):
                 break
@@ -155,7 +155,8 @@ class PartitionUploader:
         if self._sent:
             await self._publish()
 
-    async def _claimed(self) -> Head:
+    async def claimed(self) -> Head:
+        """HEAD, which this process may publish, and which knows what was deleted here."""
         if not self.publisher.is_claimed:
             check_goes_on(self.log, await self._found())
         head = await self.mended(self.publisher.claim)
@@ -174,7 +175,8 @@ class PartitionUploader:
         """What was deleted from the log is deleted in the bucket (U10)."""
         start = min(self.log.trimmed_to, head.next_offset)
         if start > head.log_start:
-            head = await self.publisher.commit(MoveLogStart(start))
+            change = MoveLogStart(start, now_ms=self._env.clock.now_ms())
+            head = await self.publisher.commit(change)
             self.prefix.adopt(head)
         return head
 
@@ -296,6 +298,7 @@ class PartitionUploader:
             keys=self.publisher.keys,
             env=self._env,
             trimmed_to=self.log.trimmed_to,
+            grace_ms=self._settings.garbage_grace_ms,
         )
         change = Publishing(append, sent[0], now_ms=self._env.clock.now_ms())
         try:

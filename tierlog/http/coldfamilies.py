@@ -202,10 +202,10 @@ COLD_TIER: Final = (
         of_tier(lambda tier: tier.stats.collected_orphans),
     ),
     Family(
-        "tierlog_tier_collected_bytes_total",
+        "tierlog_tier_collected_orphan_bytes_total",
         "counter",
         "Bytes of those orphans.",
-        of_tier(lambda tier: tier.stats.collected_bytes),
+        of_tier(lambda tier: tier.stats.collected_orphan_bytes),
     ),
     Family(
         "tierlog_tier_aborted_uploads_total",
