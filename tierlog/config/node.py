@@ -253,6 +253,27 @@ class NodeSettings:
         "Time between two looks for segments whose retention is over.",
         at_least=1,
     )
+    # Compaction. Without a limit of its rate, as in Kafka: it never takes more than half a core.
+    log_cleaner_backoff_ms: int = long(
+        "log.cleaner.backoff.ms",
+        15_000,
+        "Time between two looks for compacted topics that are due, while there are none.",
+        at_least=1,
+    )
+    log_cleaner_dedupe_buffer_size: int = long(
+        "log.cleaner.dedupe.buffer.size",
+        128 << 20,
+        "Memory for the keys of the log that is being compacted, some 200 bytes each; a log with "
+        "more of them is compacted in several rounds.",
+        at_least=1024,
+    )
+    log_cleaner_io_max_bytes_per_second: float = decimal(
+        "log.cleaner.io.max.bytes.per.second",
+        float(LONG_MAX),
+        "How many bytes a second compaction reads and writes, over any long while.",
+        at_least=1.0,
+        at_most=float(LONG_MAX),
+    )
     producer_id_expiration_ms: int = whole(
         "producer.id.expiration.ms",
         DAY_MS,

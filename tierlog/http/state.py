@@ -64,6 +64,7 @@ def described(view: NodeView) -> dict[str, object]:
         "store": view.store,
         "tier": tier(view),
         "disk": disk(view),
+        "cleaner": asdict(node.cleaner.stats),
         "connections": connections(view),
         "requests": requests(view),
     }
@@ -196,6 +197,7 @@ def described_partition(partition: Partition) -> dict[str, object]:
         "high_watermark": partition.high_watermark,
         "log_end": log.log_end,
         "durable_end": log.durable_end,
+        "cleaned_to": log.cleaned_to,
         "segments": len(log.segments),
         "bytes": log.size_bytes,
     }
