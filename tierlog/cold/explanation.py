@@ -46,8 +46,8 @@ def partition_value(
     rows_max: int = ROWS_MAX,
 ) -> dict[str, object]:
     """Runs of equal fate; or, with `after`, segment by segment from that offset on."""
-    rows = list(rows_from(facts, after))
-    shown = rows[:rows_max]
+    rows = rows_from(facts, after)
+    shown = rows[: cut_at(rows, rows_max)]
     return {
         "partition": index,
         "log_start": facts.log_start,
@@ -73,7 +73,17 @@ def partition_value(
 def rows_from(facts: Facts, after: int | None) -> list[Explained]:
     if after is None:
         return list(runs(explain(facts)))
-    return [row for row in explain(facts) if row.next_offset > after]
+    # In order of their ends, garbage among the others: then an offset tells where to go on.
+    rows = (row for row in explain(facts) if row.next_offset > after)
+    return sorted(rows, key=lambda row: (row.next_offset, row.base))
+
+
+def cut_at(rows: Sequence[Explained], rows_max: int) -> int:
+    """Rows that end together stay together: the next answer begins behind them."""
+    end = min(rows_max, len(rows))
+    while 0 < end < len(rows) and rows[end].next_offset == rows[end - 1].next_offset:
+        end += 1
+    return end
 
 
 def row_value(row: Explained) -> dict[str, object]:

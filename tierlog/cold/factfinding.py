@@ -74,7 +74,8 @@ class ColdRows:
 
     async def find(self) -> ColdRows:
         head = self._head
-        for row in (*head.indexes, *head.leaves, *head.entries):
+        listed: list[Entry | PageRef] = [*head.indexes, *head.leaves, *head.entries]
+        for row in listed:
             await self._add(row)
         return self
 
