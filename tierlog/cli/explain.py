@@ -5,6 +5,7 @@ Neighbours of one fate are one line; `--all` prints every segment, as they come.
 """
 
 import json
+import re
 import shutil
 import sys
 import textwrap
@@ -28,6 +29,9 @@ LINES_MAX = 40
 WIDTH_MAX = 160
 TEXT_MIN = 30
 """Characters for the reasons; where there are fewer, they stand below."""
+UNIT = re.compile(r"(?<=[0-9]) (?=[kMGT]?B\b|s\b|min\b|h\b|days\b)")
+TIED = "\u00a0"
+"""A blank where no line ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,14 +63,17 @@ class Printer:
         if self._options.as_json:
             typer.echo(json.dumps(answer))
             return
-        lines = about(answer) if self._seen is None else []
+        lines = self._wrapped(about(answer)) if self._seen is None else []
         for partition in answer["partitions"]:
             if partition["partition"] != self._seen:
-                lines += ["", heading(answer, partition)]
+                lines += ["", *self._wrapped([heading(answer, partition)])]
             self._seen = partition["partition"]
             lines += told(answer, partition, width=self._width, every=self._options.every)
         for line in lines:
             typer.echo(line)
+
+    def _wrapped(self, lines: list[str]) -> list[str]:
+        return [one for line in lines for one in wrapped(line, self._width, indent="  ")]
 
 
 def _width() -> int:
@@ -125,7 +132,8 @@ def asked(address: Address, path: str) -> dict[str, Any]:
             raise no_node(address)
         if "routes" in answer:
             raise Refused(f"the node at {address} is older than `tierlog explain`")
-        raise Refused(f"{answer['detail']}; `tierlog topic list` shows which there are")
+        hint = "; `tierlog topic list` shows which there are" if "topic" in answer else ""
+        raise Refused(f"{answer['detail']}{hint}")
     return answer
 
 
@@ -189,8 +197,8 @@ def told(
             f"  {_count(pages['count'], 'page')} of the manifest were replaced: deleted from "
             f"{when} on"
         )
-    lines += [f"  {problem}" for problem in partition["problems"]]
-    return lines
+    wrongs = [partition["fence"], partition["error"], *partition["problems"]]
+    return lines + [f"  ! {wrong}" for wrong in wrongs if wrong]
 
 
 def heading(answer: dict[str, Any], partition: dict[str, Any]) -> str:
@@ -199,7 +207,7 @@ def heading(answer: dict[str, Any], partition: dict[str, Any]) -> str:
     if partition["cold_segments"]:
         published = moment(partition["published_ms"], answer["now_ms"])
         parts.append(f"{show_bytes(partition['cold_bytes'])} in the bucket, published {published}")
-    if partition["local_segments"]:
+    if partition["local_bytes"]:
         parts.append(f"{show_bytes(partition['local_bytes'])} on the disk")
     limit = rules["retention_bytes"]
     if limit >= 0 and rules["expires"]:
@@ -239,7 +247,7 @@ def row_lines(answer: dict[str, Any], rows: list[dict[str, Any]], *, width: int)
 
 def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
     base, end = row["base"], row["next_offset"]
-    offsets = f"{base:,}-{end - 1:,}" if end > base else f"{base:,}-"
+    offsets = f"{base:,}-{end - 1:,}" if end > base else f"{base:,}"
     size = "" if row["bytes"] is None else show_bytes(row["bytes"])
     return offsets, _count(row["segments"], "segment"), size, WHERE.get(row["state"], row["state"])
 
@@ -247,13 +255,17 @@ def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
 def _broken(start: str, text: str, width: int) -> list[str]:
     if len(start) + len(text) <= width:
         return [(start + text).rstrip()]
-    if width - len(start) >= TEXT_MIN:
-        indent = " " * len(start)
-        return textwrap.wrap(start + text, width, subsequent_indent=indent, drop_whitespace=True)
-    return [
-        start.rstrip(),
-        *textwrap.wrap(text, width, initial_indent="      ", subsequent_indent="      "),
-    ]
+    if width - len(start) < TEXT_MIN:
+        return [start.rstrip(), *(f"      {line}" for line in wrapped(text, width - 6))]
+    first, *rest = wrapped(text, width - len(start))
+    return [start + first, *(" " * len(start) + line for line in rest)]
+
+
+def wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
+    """Lines of at most so many characters; a number stays with its unit."""
+    tied = UNIT.sub(TIED, text)
+    lines = textwrap.wrap(tied, width, subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace(TIED, " ") for line in lines]
 
 
 def _count(number: int, word: str) -> str:

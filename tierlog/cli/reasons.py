@@ -25,19 +25,12 @@ WHERE = {
 """Where the bytes are; what is over stands as what it is."""
 
 OBSTACLES = {
-    "store refused": "nothing is uploaded or dropped until a restart: {detail}",
+    "store refused": "not before a restart: the store is refused",
     "fenced": "fenced: another node publishes this partition",
     "store away": "store away{since}, tried again {at}",
-    "failed": "failed: {detail}; tried again {at}",
+    "failed": "failed, tried again {at}",
 }
-ACTIONS = {
-    "roll": "rolls",
-    "upload": "uploaded",
-    "publish": "published",
-    "drop": "dropped locally",
-    "expire": "expires",
-    "delete": "deleted",
-}
+"""What holds for a whole partition; its details are told once."""
 SENTENCES = {
     ("roll", "empty"): "empty",
     ("roll", "segment.ms"): "rolls {at} (segment.ms)",
@@ -50,7 +43,7 @@ SENTENCES = {
     ("upload", "turn"): "waits for its turn to be uploaded",
     ("upload", "under way"): "is being uploaded",
     ("publish", "under way"): "uploaded, is being published",
-    ("drop", "local.retention.ms"): "on the disk until {at} (local.retention.ms)",
+    ("drop", "local.retention.ms"): "on the disk until {last} (local.retention.ms)",
     ("drop", "local.retention.bytes"): "on the disk for {bytes} more (local.retention.bytes)",
     ("drop", "for ever"): "stays on the disk (local.retention.ms=-1)",
     ("drop", "fenced"): "stays on the disk: published by another node",
@@ -76,31 +69,38 @@ def shown(reasons: list[dict[str, Any]], *, store: dict[str, Any] | None, now_ms
 def sentence(reason: dict[str, Any], *, store: dict[str, Any] | None, now_ms: int) -> str:
     step, why = reason["step"], reason["why"]
     at_ms, left = reason["at_ms"], reason["bytes_left"]
-    is_due = (at_ms is not None and at_ms <= now_ms) or left == 0
     pattern = SENTENCES.get((step, why)) or OBSTACLES.get(why)
     if pattern is None:  # A newer node knows more reasons.
         pattern = f"{step}: {why}" + (" {at}" if at_ms is not None else "")
-    elif is_due and why not in OBSTACLES and step in ("drop", "expire", "delete", "roll"):
-        pattern = DUE[step]
+    elif reason["is_due"]:
+        pattern = DUE.get(step, pattern)
     fields = {
         "at": span(reason, now_ms),
+        "last": "" if at_ms is None else moment(reason["until_ms"] or at_ms, now_ms),
         "about": "not known when"
         if at_ms is None
         else f"at the present rate {span(reason, now_ms)}",
         "bytes": "" if left is None else show_bytes(left),
         "detail": reason["detail"],
         "since": _since(store, now_ms),
+        "rest": _rest(reason, now_ms),
         "why": why,
     }
     return pattern.format(**fields)
 
 
 DUE = {
-    "roll": "rolls now ({why})",
-    "drop": "dropped locally with the next look ({why})",
-    "expire": "expires with the next check ({why})",
-    "delete": "garbage, deleted with the next collection",
+    "drop": "dropped locally with the next look{rest} ({why})",
+    "expire": "expires with the next check{rest} ({why})",
+    "delete": "garbage, deleted with the next collection{rest}",
 }
+"""What is due."""
+
+
+def _rest(reason: dict[str, Any], now_ms: int) -> str:
+    """Of several segments, when it happens to the last."""
+    until_ms = reason["until_ms"]
+    return f", the last {moment(until_ms, now_ms)}" if until_ms and until_ms > now_ms else ""
 
 
 def _since(store: dict[str, Any] | None, now_ms: int) -> str:
@@ -117,7 +117,10 @@ def span(reason: dict[str, Any], now_ms: int) -> str:
     if until_ms is None:
         return first
     last = moment(until_ms, now_ms)
-    return first if first == last else f"{moment(reason['at_ms'], now_ms)} to {last}"
+    if first == last:
+        return first
+    day, _, time = last.rpartition(" ")
+    return f"{first} to {time if day and first.startswith(day) else last}"
 
 
 def moment(at_ms: int, now_ms: int, *, step: str = "", why: str = "") -> str:

@@ -25,6 +25,25 @@ if TYPE_CHECKING:
 TIMES = ("_ms", "timestamp")
 """How names of times end."""
 BYTES = ("bytes", "size")
+FIRST = (
+    "kind",
+    "format",
+    "version",
+    "topic",
+    "topic_id",
+    "partition",
+    "partition_count",
+    "log_start",
+    "next_offset",
+    "records",
+    "bytes",
+    "published_ms",
+    "entries",
+    "leaves",
+    "indexes",
+    "garbage",
+)
+"""Fields of a manifest that people look for."""
 SHOWN_MAX = 8
 """Items of a list that are printed; of a longer one, how many there are."""
 
@@ -122,7 +141,11 @@ def of_json(value: object) -> dict[str, Any]:
     """The fields of a manifest, STATE or receipt; its lists as how many there are."""
     if not isinstance(value, dict):
         return {"content": value}
-    return {name: _brief(one) for name, one in value.items()}
+    return {name: _brief(value[name]) for name in sorted(value, key=_rank)}
+
+
+def _rank(name: str) -> tuple[int, str]:
+    return (FIRST.index(name) if name in FIRST else len(FIRST)), name
 
 
 def _brief(value: object) -> object:
@@ -143,7 +166,8 @@ def show(about: dict[str, Any]) -> None:
     width = max(len(name) for name in about)
     for name, value in about.items():
         if value is not None:
-            typer.echo(f"{name.replace('_', ' '):<{width}}  {shown(name, value)}".rstrip())
+            label = name.removesuffix("_ms").replace("_", " ")
+            typer.echo(f"{label:<{width}}  {shown(name, value)}".rstrip())
     if sections is not None:
         typer.echo("")
         print_table([{"section": one["name"], **_place(one)} for one in sections])
@@ -163,7 +187,7 @@ def shown(name: str, value: Any) -> str:
             return f"{value['count']:,}"
         return ", ".join(f"{key} {shown(key, one)}" for key, one in value.items())
     if isinstance(value, list):
-        return ", ".join(str(one).strip("[]") for one in value) or "none"
+        return ", ".join(str(one) for one in value) or "none"
     return str(value)
 
 

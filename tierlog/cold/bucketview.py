@@ -12,6 +12,7 @@ nearest.
 
 from __future__ import annotations
 
+from bisect import bisect
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -234,7 +235,9 @@ class BucketView:
                 break
         if not names:
             return NotThere(f"there is no object {key}, nor anything else below {above}/")
-        return NotThere(f"there is no object {key}; {_nearest(name, names)}")
+        close = get_close_matches(name, names, n=1)
+        at = min(bisect(names, name), len(names) - 1)
+        return NotThere(f"there is no object {key}; nearest is {(close or names[at:])[0]}")
 
 
 def _at_key(place: Place, key: str, entry: Entry | None = None) -> Place:

@@ -73,9 +73,11 @@ class Reason:
     step: Step
     why: Why
     at_ms: int | None = None
-    """When it happens, as things stand; past: as soon as somebody looks. None: nobody knows."""
+    """When it happens, as things stand. None: nobody knows."""
     until_ms: int | None = None
     """Of several segments, when it happens to the last."""
+    is_due: bool = False
+    """Nothing stands in the way any more: it happens as soon as somebody looks."""
     bytes_left: int | None = None
     """So many more must come before it does."""
     detail: str = ""
@@ -110,7 +112,7 @@ def runs(rows: Iterable[Explained]) -> Iterator[Explained]:
 
 
 def _fate(row: Explained) -> tuple[object, ...]:
-    return row.state, tuple((one.step, one.why, one.detail) for one in row.reasons)
+    return row.state, tuple((one.step, one.why, one.is_due, one.detail) for one in row.reasons)
 
 
 def _joined(one: Explained, two: Explained) -> Explained:

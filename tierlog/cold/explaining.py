@@ -61,7 +61,7 @@ def _due(facts: Facts, step: Step, why: Why, at_ms: int) -> Reason:
     """It happens at that time, unless that is past and something stands in the way."""
     if at_ms > facts.now_ms:
         return Reason(step=step, why=why, at_ms=at_ms)
-    return _obstacle(facts, step) or Reason(step=step, why=why, at_ms=at_ms)
+    return _obstacle(facts, step) or Reason(step=step, why=why, at_ms=at_ms, is_due=True)
 
 
 def _obstacle(facts: Facts, step: Step) -> Reason | None:
@@ -256,10 +256,11 @@ class _Life:
         at_ms = max(reason.at_ms, self._expires_ms)
         last_ms = max(reason.until_ms or at_ms, at_ms)
         self._expires_ms = last_ms
-        obstacle = _obstacle(self._facts, Step.EXPIRE)
-        if at_ms <= self._facts.now_ms and obstacle is not None:
+        is_due = at_ms <= self._facts.now_ms
+        if is_due and (obstacle := _obstacle(self._facts, Step.EXPIRE)) is not None:
             return obstacle
-        return replace(reason, at_ms=at_ms, until_ms=last_ms if last_ms != at_ms else None)
+        until_ms = last_ms if last_ms != at_ms else None
+        return replace(reason, at_ms=at_ms, until_ms=until_ms, is_due=is_due)
 
 
 def _as_cold(segment: Local) -> Cold:
