@@ -71,8 +71,8 @@ def sentence(reason: dict[str, Any], *, store: dict[str, Any] | None, now_ms: in
     at_ms, left = reason["at_ms"], reason["bytes_left"]
     pattern = SENTENCES.get((step, why)) or OBSTACLES.get(why)
     if pattern is None:  # A newer node knows more reasons.
-        pattern = f"{step}: {why}" + (" {at}" if at_ms is not None else "")
-    elif reason["is_due"]:
+        return f"{step}: {why} {span(reason, now_ms)}".rstrip()
+    if reason["is_due"]:
         pattern = DUE.get(step, pattern)
     fields = {
         "at": span(reason, now_ms),
