@@ -25,13 +25,9 @@ RULES = Rules(
 
 
 def facts(**others: Any) -> Facts:
-    known: dict[str, Any] = {
-        "log_start": 0,
-        "local_start": 0,
-        "uploaded_end": 0,
-        "visible_end": 900,
-    }
-    return Facts(**({"now_ms": NOW, "rules": RULES} | known | others))
+    known: dict[str, Any] = dict.fromkeys(("log_start", "local_start", "uploaded_end"), 0)
+    known |= {"now_ms": NOW, "rules": RULES, "visible_end": 900}
+    return Facts(**(known | others))
 
 
 def local(base: int, end: int, **others: Any) -> Local:

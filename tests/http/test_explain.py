@@ -132,7 +132,8 @@ def test_a_topic_of_many_partitions_is_told_some_at_a_time(
 
     async def scenario(node: RunningNode, _: Door) -> None:
         await make(node, partitions=5)
-        seen, first = [], 0
+        seen: list[list[int]] = []
+        first: int | None = 0
         while first is not None:
             answer = await told(node, f"/explain/t?from={first}")
             seen.append([one["partition"] for one in answer["partitions"]])

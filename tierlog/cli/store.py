@@ -26,7 +26,8 @@ Key = Annotated[
     typer.Argument(
         metavar="KEY",
         show_default=False,
-        help="topic/partition/HEAD, topic/partition/OFFSET, STATE, format.json, or a whole key.",
+        help="topic/partition/HEAD, topic/partition/OFFSET, STATE, format.json, or a whole key; "
+        "one that begins with - takes a / before it.",
     ),
 ]
 

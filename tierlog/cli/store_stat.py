@@ -14,13 +14,12 @@ from tierlog.cli.tables import print_table
 from tierlog.cli.times import show_time
 from tierlog.cold.bucketview import BucketView, NotThere, Place
 from tierlog.cold.layout import parse_segment_key
-from tierlog.cold.objectreading import read_json
+from tierlog.cold.objectreading import of_store, read_json
 from tierlog.cold.rebuild import read_footer
 
 if TYPE_CHECKING:
     from tierlog.cold.entry import Entry
     from tierlog.cold.segment_object import Footer
-    from tierlog.objectstore.port import Stat
 
 TIMES = ("_ms", "timestamp")
 """How names of times end."""
@@ -52,7 +51,7 @@ async def stat(view: BucketView, key: str, *, as_json: bool) -> None:
     place = await view.find(key)
     if place.key is None:
         raise not_one(key)
-    about = of_store(await view.stat(place))
+    about: dict[str, Any] = of_store(await view.stat(place))
     if is_segment(place):
         footer = await read_footer(view.store, place.key)
         about |= of_footer(footer) | of_manifest(await _entry(view, place, footer))
@@ -87,17 +86,6 @@ async def _entry(view: BucketView, place: Place, footer: "Footer") -> "Entry | N
 
 
 # As values
-
-
-def of_store(stat: "Stat") -> dict[str, Any]:
-    return {
-        "key": stat.key,
-        "size": stat.size,
-        "modified_ms": stat.modified_ms,
-        "etag": stat.etag,
-        "version_id": stat.version_id,
-        "crc32c": None if stat.crc32c is None else f"{stat.crc32c:08x}",
-    }
 
 
 def of_footer(footer: "Footer") -> dict[str, Any]:

@@ -6,8 +6,9 @@ key such as `seg/...`, or an offset, which stands for the segment that holds it:
     orders            orders/0            orders/0/HEAD            orders/0/1200
     CLUSTER/orders    STATE               CLUSTER/t/TOPIC-ID/0/seg/...
 
-The cluster may be left out where the bucket holds one. What is not there is refused with what comes
-nearest.
+The cluster may be left out where the bucket holds one. Slashes at the beginning do not count: the
+id of a cluster may begin with a dash, which a command line takes for an option. What is not there
+is refused with what comes nearest.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from tierlog.types import Position
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tierlog.objectstore.port import ObjectStore
+    from tierlog.objectstore.port import ObjectStore, Stat
     from tierlog.records.header import BatchHeader
     from tierlog.types import Bytes
 
@@ -30,6 +30,18 @@ BATCH_BYTES_MAX = 256 << 20
 STORED_BYTES_MAX = 64 << 20
 """Of an object that is read whole."""
 _GZIP_MAGIC = b"\x1f\x8b"
+
+
+def of_store(stat: Stat) -> dict[str, object]:
+    """What the store says of an object, as a JSON value."""
+    return {
+        "key": stat.key,
+        "size": stat.size,
+        "modified_ms": stat.modified_ms,
+        "etag": stat.etag,
+        "version_id": stat.version_id,
+        "crc32c": None if stat.crc32c is None else f"{stat.crc32c:08x}",
+    }
 
 
 async def read_json(store: ObjectStore, key: str) -> object:
