@@ -173,6 +173,11 @@ class ColdTier:
             tasks.append(self._loop)
         await _ended(tasks)
 
+    @property
+    def pace(self) -> Pace:
+        """How long the store is left alone after it did not answer."""
+        return self._pace
+
     # Partitions
 
     async def attach(
