@@ -23,6 +23,7 @@ from tierlog.cold.tier import ColdTier
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.config.directories import CACHE
 from tierlog.errors import TierlogError
+from tierlog.fetchproxy.clients import Price
 from tierlog.fetchproxy.proxy import FetchProxy
 from tierlog.fetchproxy.settings import ProxySettings, default_cache_bytes
 from tierlog.metastore import values
@@ -324,5 +325,7 @@ async def policy_of(
 def proxy_settings(env: Env, settings: NodeSettings, data: str) -> ProxySettings:
     wanted = settings.tierlog_cache_bytes
     return ProxySettings(
-        cache_bytes=default_cache_bytes(env.disk, data) if wanted == AUTOMATIC else wanted
+        cache_bytes=default_cache_bytes(env.disk, data) if wanted == AUTOMATIC else wanted,
+        gets_per_second=settings.tierlog_cold_gets_per_second,
+        price=Price(get=settings.tierlog_price_get_usd, gigabyte=settings.tierlog_price_get_gb_usd),
     )

@@ -85,6 +85,28 @@ class NodeSettings:
         "10 GiB.",
         at_least=-1,
     )
+    tierlog_cold_gets_per_second: int = long(
+        "tierlog.cold.gets.per.second",
+        LONG_MAX,
+        "GETs for cold reads, of all clients together, over any long while. Reads wait for their "
+        "turn; nothing is read ahead meanwhile.",
+        at_least=1,
+    )
+    # S3 Standard, us-east-1: $0.0004 for 1,000 GETs; bytes within the region are free.
+    tierlog_price_get_usd: float = decimal(
+        "tierlog.price.get.usd",
+        0.0000004,
+        "What the store takes for a GET, in dollars. Only for what is told of costs.",
+        at_least=0,
+        at_most=1,
+    )
+    tierlog_price_get_gb_usd: float = decimal(
+        "tierlog.price.get.gb.usd",
+        0.0,
+        "What it takes for 10^9 bytes that are read, retrieval and transfer, in dollars.",
+        at_least=0,
+        at_most=1000,
+    )
     # Without limit, as in Kafka: an upload reads sealed segments only, two at a time.
     remote_log_manager_copy_max_bytes_per_second: int = long(
         "remote.log.manager.copy.max.bytes.per.second",
