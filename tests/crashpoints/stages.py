@@ -15,6 +15,7 @@ from tierlog.hot.job import SyncJob
 
 T = TypeVar("T")
 
+# Of the story of `story.py`; "delete topic" has one of its own (`stage_delete`).
 EXPIRY = ("expire", "collect")
 """Of the story in `stage_expire.py`."""
 
@@ -27,6 +28,7 @@ BY_MODULE = {
     "tierlog.cold.statekeeper": "state",
     "tierlog.cold.sending": "upload",
     "tierlog.cold.dropper": "drop",
+    "tierlog.cold.sweeper": "delete topic",
     "tierlog.cold.expirer": "expire",
     "tierlog.cold.collector": "collect",
 }
@@ -36,8 +38,9 @@ BY_FUNCTION = {
     "Publisher._claim": "claim",
     "Publisher.commit": "publish",
     "PartitionUploader._send": "upload",
+    "Membership.delete_topic": "delete topic",
 }
-OUTERMOST = ("restore", "drop", *EXPIRY)
+OUTERMOST = ("restore", "drop", "delete topic", *EXPIRY)
 """Stages that count whatever is called inside of them."""
 
 LOOPS = ("asyncio.events", "tierlog.sim.loop")

@@ -24,6 +24,7 @@ from tierlog.cold.tieredpartition import STORE_AWAY
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.config.directories import CACHE
 from tierlog.errors import TierlogError
+from tierlog.fetchproxy.clients import Price
 from tierlog.fetchproxy.proxy import FetchProxy
 from tierlog.fetchproxy.settings import ProxySettings, default_cache_bytes
 from tierlog.metastore import values
@@ -145,7 +146,7 @@ class Tiering:
         name = values.log_name(topic.id, index)
         if not topic.config.remote_storage_enable:
             return await directory.open_log(name, settings)
-        return await self.tier.open_log(
+        return await self.tier.maker.open_log(
             directory, name, settings, topic_id=topic.id.hex(), index=index
         )
 
@@ -225,7 +226,7 @@ class Tiering:
             await asyncio.sleep(RETRY_S)
         for index in range(count):
             try:
-                await self.tier.forget_copy(topic_id.hex(), index)
+                await self.tier.maker.copies.remove(topic_id.hex(), index)
             except OSError as fault:
                 logger.warning("the copy of a deleted partition's manifest stays: %s", fault)
 
@@ -329,5 +330,7 @@ async def policy_of(
 def proxy_settings(env: Env, settings: NodeSettings, data: str) -> ProxySettings:
     wanted = settings.tierlog_cache_bytes
     return ProxySettings(
-        cache_bytes=default_cache_bytes(env.disk, data) if wanted == AUTOMATIC else wanted
+        cache_bytes=default_cache_bytes(env.disk, data) if wanted == AUTOMATIC else wanted,
+        gets_per_second=settings.tierlog_cold_gets_per_second,
+        price=Price(get=settings.tierlog_price_get_usd, gigabyte=settings.tierlog_price_get_gb_usd),
     )

@@ -80,7 +80,7 @@ class ColdPrefix:
         return found
 
     async def page(self, ref: PageRef) -> Page:
-        """A page of this partition, of memory where it is there."""
+        """The page of its manifest that `ref` speaks of. What the store raises passes."""
         return await self._pages.get(self.keys, ref)
 
     # Changing

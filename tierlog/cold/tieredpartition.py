@@ -112,6 +112,11 @@ class TieredPartition:
     def place(self) -> Place:
         return self.uploader.publisher.place
 
+    @property
+    def pace(self) -> Pace:
+        """How long it waits after a failure of its own."""
+        return self._pace
+
     def reconfigure(self, topic: TopicRecord, tiering: TopicTiering) -> None:
         """What HEAD says of the topic changes with the next publish."""
         publisher = self.uploader.publisher

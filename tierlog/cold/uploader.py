@@ -98,6 +98,8 @@ class PartitionUploader:
         self._node_id = node_id
         self._settings = settings
         self._stats = stats
+        self.sending: Offset | None = None
+        """Where the segment begins that is on its way to the store."""
         self._sent: list[Sent] = []
         self._vouched: dict[str, Offset] = {}
         """Objects with this log's own bytes, published by this process or compared, and where they
@@ -107,6 +109,17 @@ class PartitionUploader:
     def name(self) -> str:
         """As people call it: orders-0."""
         return name_of(self.publisher.place)
+
+    @property
+    def in_flight(self) -> frozenset[str]:
+        """Keys that were sent and may still be published. While the partition is at work there may
+        be one more, which is on its way."""
+        return frozenset(one.entry.key for one in self._sent)
+
+    @property
+    def sent_end(self) -> Offset | None:
+        """Where the objects end that the store has and no HEAD lists yet."""
+        return self._sent[-1].entry.next_offset if self._sent else None
 
     # What is there to do
 
@@ -187,6 +200,7 @@ class PartitionUploader:
 
     async def _send_or_publish(self, following: Upcoming, head: Head) -> None:
         """What was sent is published, whatever is wrong with the segment behind it."""
+        self.sending = following.base
         try:
             sent = await self._send(following, head)
         except StoreError:
@@ -195,6 +209,8 @@ class PartitionUploader:
             if self._sent:
                 await self._publish()
             raise
+        finally:
+            self.sending = None
         if sent is not None:
             self._sent.append(sent)
 
