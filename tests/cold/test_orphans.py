@@ -69,13 +69,11 @@ def test_segments_that_are_garbage_by_their_page_alone_are_known() -> None:
     async def scenario(scene: Scene) -> None:
         head = await published(scene)
         first = head.indexes[0]
-        gone = replace(head, indexes=head.indexes[1:], log_start=first.next_offset)
+        gone = replace(head, indexes=head.indexes[1:], log_start=first.next_offset, garbage=())
         unlisted = {one.key for one in (await look(scene, gone)).orphans}
         assert sum(key.startswith("seg/") for key in unlisted) == first.segments
-        leaves = [key for key in unlisted if key.startswith("page/") and key != first.key]
-        listed = replace(
-            gone, garbage=(*gone.garbage, *(Garbage(key, None, 0) for key in [first.key, *leaves]))
-        )
+        pages = [key for key in unlisted if key.startswith("page/")]
+        listed = replace(gone, garbage=tuple(Garbage(key, None, 0) for key in pages))
         assert (await look(scene, listed)).orphans == []
 
     play(scenario)
