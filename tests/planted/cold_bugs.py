@@ -8,24 +8,27 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import PropertyMock, patch
 
 from tests.planted.bugs import Bug
 from tests.simulation.cold import cold
-from tierlog.cold import invariants, sending
+from tierlog.cold import invariants, orphanfinder, sending
 from tierlog.cold.cell import Cell, Seen
 from tierlog.cold.choosing import Upcoming
+from tierlog.cold.clusterstate import DeletedTopic
 from tierlog.cold.dropper import PartitionDropper
 from tierlog.cold.head import Head
 from tierlog.cold.layout import segment_key
+from tierlog.cold.orphanfinder import OrphanFinder
 from tierlog.cold.publisher import Publisher
 from tierlog.cold.refusals import FencedByNewer, SwapLost
+from tierlog.cold.sweeper import Sweeper
 from tierlog.cold.uploader import PartitionUploader
 from tierlog.fetchproxy.segmentindex import SegmentIndex
 from tierlog.hot import Log
 from tierlog.metastore import values
 from tierlog.objectstore.body import BytesBody
-from tierlog.objectstore.port import Outcome, Stat
+from tierlog.objectstore.port import Doomed, Outcome, Stat
 from tierlog.sim.world import simulate
 
 
@@ -202,6 +205,71 @@ def producer_ids_reused() -> Iterator[None]:
         yield
 
 
+# Sweeping
+
+
+@contextmanager
+def in_flight_collected() -> Iterator[None]:
+    """An object that no manifest knows is an orphan: who would publish it after the second look?"""
+    nothing = PropertyMock(return_value=frozenset())
+    with (
+        patch.object(PartitionUploader, "in_flight", nothing),
+        patch.object(orphanfinder, "may_be_collected", lambda *_, **__: True),
+        patch.object(OrphanFinder, "_collect", _collect_at_once),
+    ):
+        yield
+
+
+async def _collect_at_once(self: OrphanFinder, partition: Any, orphans: Any) -> None:
+    """Nobody looks whether the partition is at work, nor at HEAD again."""
+    keys = partition.uploader.publisher.keys
+    await self._delete([Doomed(keys.full(one.key), one.version_id) for one in orphans])
+
+
+@contextmanager
+def living_topics_swept() -> Iterator[None]:
+    """Whatever STATE lists is swept, as soon as there is something to sweep at all."""
+    known = Sweeper.waiting.fget
+    assert known is not None
+
+    def everything(self: Sweeper) -> dict[str, DeletedTopic]:
+        state, noted = self._keeper.state, known(self)
+        living = {} if state is None or not noted else state.topics
+        notes = {
+            key: DeletedTopic(name=one.name, partitions=one.partitions, deleted_ms=0)
+            for key, one in living.items()
+        }
+        return {**noted, **notes}
+
+    async def believed(self: Sweeper, topic_id: str) -> DeletedTopic:
+        return DeletedTopic(name=topic_id, partitions=1, deleted_ms=0)
+
+    with (
+        patch.object(Sweeper, "waiting", property(everything)),
+        patch.object(Sweeper, "_note", believed),
+    ):
+        yield
+
+
+def note_removed_first() -> AbstractContextManager[object]:
+    """The note in STATE is taken for done when the sweep begins; a crash or a fault then leaves
+    objects that nobody knows of."""
+    sweep, note = Sweeper._sweep, Sweeper._note
+    begun: dict[str, DeletedTopic] = {}
+
+    async def hasty(self: Sweeper, topic_id: str) -> None:
+        begun[topic_id] = await note(self, topic_id)
+        await self._keeper.swept(topic_id)
+        with patch.object(self, "_note", lambda _: _now(begun[topic_id])):
+            await sweep(self, topic_id)
+
+    return patch.object(Sweeper, "_sweep", hasty)
+
+
+async def _now(value: DeletedTopic) -> DeletedTopic:
+    return value
+
+
 TRIES = 30
 """A change anywhere in the broker shifts every schedule: the pinned seed is where to begin."""
 
@@ -221,5 +289,8 @@ COLD_BUGS = (
     bug("serve beyond what is published", served_before_published, 0),
     bug("drop before the publish", dropped_before_published, 2),
     bug("serve chunks unchecked", chunks_unchecked, 3),
+    bug("collect an upload in flight", in_flight_collected, 0),
+    bug("sweep a topic that is not deleted", living_topics_swept, 0),
+    bug("forget a deleted topic before it is swept", note_removed_first, 0),
     bug("give out producer ids again after a restore", producer_ids_reused, 7),
 )

@@ -164,6 +164,9 @@ class ColdLives:
             end = max(head.next_offset, head.log_start)
             self.ledger.past.rewind(place, end)
             self.watch.seen[where] = min(self.watch.seen[where], end)
+        known = {Where(place.topic_id, place.partition) for place in self.ledger.places}
+        for where in self.watch.seen.keys() - known:
+            del self.watch.seen[where]  # Nobody remembers what was promised of it.
 
     # A twin
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from tierlog.cold.clusterstate import decode_state
+from tierlog.cold.clusterstate import ClusterState, decode_state
 from tierlog.cold.codec import decode_head, decode_page, open_page
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head, PageRef
@@ -108,11 +108,13 @@ class Oracle:
     publish_count: int = 0
     noted: set[str] = field(default_factory=set)
     """Topics that were ever noted as deleted in STATE."""
+    waiting: set[str] = field(default_factory=set)
+    """Those that are noted now."""
 
     def landed(self, write: Landed) -> None:
         key = write.key
         if key.endswith(STATE):
-            self.noted |= decode_state(write.item.data).deleted.keys()
+            self._state_landed(decode_state(write.item.data))
         if topic_of(key) in self.noted:
             return
         if key.endswith(HEAD):
@@ -125,6 +127,14 @@ class Oracle:
             found = sha256(write.item.data).hexdigest()
             before = self.hashes.setdefault(key, found)
             require(before == found, f"{key} was written twice, with other bytes")
+
+    def _state_landed(self, state: ClusterState) -> None:
+        """The note of a deletion goes once all is gone, of which the receipt is the proof."""
+        for topic_id in self.waiting - state.deleted.keys():
+            receipts = [key for key in self.shelf.items if key.endswith(f"-{topic_id}.json.gz")]
+            require(bool(receipts), f"{topic_id} is forgotten, and there is no receipt")
+        self.waiting = set(state.deleted)
+        self.noted |= self.waiting
 
     def deleted(self, keys: list[str]) -> None:
         """T6. Of a topic whose deletion was noted in STATE, everything may go."""
