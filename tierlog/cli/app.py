@@ -18,6 +18,7 @@ from tierlog.cli.options import (
     TopicName,
 )
 from tierlog.cli.store import store_app
+from tierlog.cli.store_orphans import orphans
 from tierlog.cli.topic_commands import topic_app
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.add_typer(topic_app, name="topic")
 app.add_typer(cost_app, name="cost")
+store_app.command("orphans")(orphans)
 app.add_typer(store_app, name="store")
 
 

@@ -115,6 +115,12 @@ class PartitionUploader:
         """Where the objects end that the store has and no HEAD lists yet."""
         return self._sent[-1].entry.next_offset if self._sent else None
 
+    @property
+    def in_flight(self) -> frozenset[str]:
+        """Keys that were sent and may still be published. While the partition is at work there may
+        be one more, which is on its way."""
+        return frozenset(one.entry.key for one in self._sent)
+
     # What is there to do
 
     def has_work(self) -> bool:
