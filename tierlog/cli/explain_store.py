@@ -46,7 +46,8 @@ async def answers(
         raise Refused(f"{options.topic} was deleted; its objects are being removed")
     if (options.partition or 0) >= topic.partitions:
         raise Refused(f"{options.topic} has partitions 0 to {topic.partitions - 1}")
-    rules = rules_of(topic_config(topic.configs, settings))
+    config = topic_config(topic.configs, settings)
+    rules = rules_of(config, grace_ms=settings.tierlog_garbage_grace_ms)
     about = topic_value(
         name=topic.name, topic_id=place.topic_id, now_ms=now_ms, rules=rules, store=None
     )

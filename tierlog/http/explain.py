@@ -73,9 +73,12 @@ class Explain:
             name=topic.name,
             topic_id=topic.id.hex(),
             now_ms=self._view.node.env.clock.now_ms(),
-            rules=rules_of(topic.config),
+            rules=self._rules(topic),
             store=self._health(),
         )
+
+    def _rules(self, topic: Topic) -> Rules:
+        return rules_of(topic.config, grace_ms=self._view.node.settings.tierlog_garbage_grace_ms)
 
     def _health(self) -> StoreHealth:
         tiering = self._view.tiering
@@ -85,7 +88,7 @@ class Explain:
         tiering = self._view.tiering
         key = (partition.topic.id.hex(), partition.index)
         tiered = None if tiering is None else tiering.tier.partitions.get(key)
-        rules = rules_of(partition.topic.config)
+        rules = self._rules(partition.topic)
         problems: list[str] = []
         try:
             if tiered is None:
