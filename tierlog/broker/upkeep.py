@@ -71,7 +71,7 @@ class Upkeep:
 
     def _partitions(self) -> Iterator[Partition]:
         for topic in self._catalogue.topics:
-            yield from list(topic.partitions)
+            yield from topic.opened
 
     def _age(self, partition: Partition) -> None:
         log, now_ms = partition.log, self._env.clock.now_ms()

@@ -12,6 +12,7 @@ from tierlog.cold.head import Head, PageRef
 from tierlog.cold.layout import PartitionKeys
 from tierlog.cold.page import Page
 from tierlog.cold.pagecache import PageCache
+from tierlog.errors import TierlogError
 from tierlog.hot.epochs import LeaderEpochs
 from tierlog.hot.log import FIRST_OFFSET
 from tierlog.hot.watchers import Watcher, Watchers
@@ -26,6 +27,9 @@ class ColdPrefix:
         self.is_unknown = False
         """Whether there may be a HEAD that nobody here knows: the local copy is lost, and the store
         has not answered yet. What lies before the local log can be neither served nor denied."""
+        self.fence: TierlogError | None = None
+        """Why this process publishes the partition no more, and must take no more records for it:
+        a newer leader does, or a copy of this node, or another life of the cluster."""
         self.epochs = LeaderEpochs(() if head is None else head.leader_epochs)
         """Of what is cold."""
         self._pages = pages

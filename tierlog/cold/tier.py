@@ -26,7 +26,7 @@ from tierlog.cold.pace import Pace
 from tierlog.cold.pagecache import PageCache
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Place, Publisher
-from tierlog.cold.refusals import Fenced, ForeignIncarnation, TopicDeleted
+from tierlog.cold.refusals import Fenced, ForeignIncarnation, TopicDeleted, name_of
 from tierlog.cold.reopening import open_tiered, seed_from
 from tierlog.cold.statekeeper import StateKeeper
 from tierlog.cold.tieredpartition import STORE_AWAY, TieredPartition
@@ -35,7 +35,7 @@ from tierlog.cold.tierstats import TierStats
 from tierlog.env import Env
 from tierlog.errors import TierlogError
 from tierlog.hot import Log, LogDirectory, LogSettings, Seed
-from tierlog.objectstore.errors import StoreDenied, StoreLies
+from tierlog.objectstore.errors import StoreDenied, StoreLies, StoreUnavailable
 from tierlog.objectstore.port import ObjectStore
 from tierlog.objectstore.probe import probe as probe_store
 from tierlog.types import LeaderEpoch, Offset
@@ -128,6 +128,11 @@ class ColdTier:
         self._loop: asyncio.Task[None] | None = None
         self._chores_at_work: dict[str, asyncio.Task[bool]] = {}
 
+    @property
+    def is_away(self) -> bool:
+        """Whether it is known, once it was asked, that the store does not answer."""
+        return self._loop is not None and not self.is_ready
+
     # Starting and stopping
 
     async def start(self) -> None:
@@ -165,11 +170,19 @@ class ColdTier:
         index: int,
     ) -> Log:
         """Open the log of a tiered partition, before it is attached: where it does not go on from
-        the bucket it is begun anew there (`reopening`). Asks the store only then."""
+        the bucket it is begun anew there (`reopening`). Asks the store only then, and not for long:
+        raises `StoreUnavailable`, and can be called again."""
         keys = PartitionKeys(self._prefix, topic_id, index)
 
         async def seed_of(head: Head) -> Seed:
-            return await seed_from(self._store, ColdPrefix(keys, self._pages, head=head), head)
+            if self.is_away:
+                raise StoreUnavailable(self.last_error or "the store has not answered yet")
+            try:
+                async with asyncio.timeout(START_SECONDS):
+                    prefix = ColdPrefix(keys, self._pages, head=head)
+                    return await seed_from(self._store, prefix, head)
+            except TimeoutError:
+                raise StoreUnavailable("the store does not answer") from None
 
         head = await self.known_head(topic_id, index)
         return await open_tiered(directory, name, settings, head, seed_of)
@@ -203,6 +216,7 @@ class ColdTier:
             copies=self._copies,
         )
         prefix = ColdPrefix(keys, self._pages, head=await publisher.load())
+        publisher.on_fence = partial(_close_to_writers, prefix, name_of(publisher.place))
         self.partitions[topic_id, index] = TieredPartition(
             self._env,
             self._store,
@@ -376,9 +390,7 @@ class ColdTier:
             logger.error("the cold tier waits: %s", fault)
             return
         partition.failed(fault, is_own=True)
-        if isinstance(fault, Fenced):
-            logger.error("%s", fault)
-        elif partition.status.failure_count == 1:
+        if partition.status.failure_count == 1 and not isinstance(fault, Fenced):
             place = partition.place
             logger.error("%s-%d waits: %s", place.topic, place.partition, fault)
 
@@ -449,6 +461,12 @@ class ColdTier:
                 self._unsaved.discard(gone.topic_id)  # The others do not wait for it.
                 raise
         self._unsaved -= {key for key, one in unsaved.items() if self._topics.get(key) == one}
+
+
+def _close_to_writers(prefix: ColdPrefix, name: str, fence: TierlogError) -> None:
+    """What this process accepted from now on could never be published."""
+    prefix.fence = fence
+    logger.error("%s is read-only from now on: %s", name, fence)
 
 
 async def _ended(tasks: Sequence[asyncio.Task[Any]]) -> None:
