@@ -109,6 +109,8 @@ def test_while_the_store_is_away_a_lost_log_is_not_begun() -> None:
             with pytest.raises(StoreUnavailable):
                 await node.open()
             node.store.is_closed = False
+            await asyncio.sleep(60)
+            assert node.tier.is_ready
             log = await node.tier.open_log(
                 node.directory, f"{TOPIC_ID}-0", node.logs, topic_id=TOPIC_ID, index=0
             )

@@ -116,6 +116,10 @@ class Topics:
         self.generation += 1
         topic.configure(overrides, config)
 
+    def produced_bytes(self) -> int:
+        """Since the node started; topics that are gone included."""
+        return self.departed.bytes_in + sum(one.stats.bytes_in for one in self.by_name.values())
+
     def partition_count(self) -> int:
         return sum(len(topic.partitions) for topic in self.by_name.values())
 

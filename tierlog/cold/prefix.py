@@ -5,6 +5,7 @@ node published or read back, or the local copy of it after a restart. It never g
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tierlog.cold import lookup
 from tierlog.cold.entry import Entry
@@ -12,11 +13,13 @@ from tierlog.cold.head import Head, PageRef
 from tierlog.cold.layout import PartitionKeys
 from tierlog.cold.page import Page
 from tierlog.cold.pagecache import PageCache
-from tierlog.errors import TierlogError
 from tierlog.hot.epochs import LeaderEpochs
 from tierlog.hot.log import FIRST_OFFSET
 from tierlog.hot.watchers import Watcher, Watchers
 from tierlog.types import Offset, TimestampMs
+
+if TYPE_CHECKING:
+    from tierlog.errors import TierlogError
 
 
 class ColdPrefix:

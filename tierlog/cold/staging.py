@@ -5,6 +5,7 @@ the batches are read from the disk again while they are sent.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tierlog.cold.choosing import Upcoming
 from tierlog.cold.entry import Entry
@@ -12,6 +13,9 @@ from tierlog.cold.segment_scan import SegmentScan
 from tierlog.cold.segmentfile import PartBody, PartCrcs, SegmentBody, SegmentFile
 from tierlog.env import Disk
 from tierlog.hot.epochs import EpochStart
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +34,39 @@ class Staged:
     body: SegmentBody
     parts: tuple[PartBody, ...]
     """The same bytes in parts, where they are too many for one request."""
+
+
+class Ahead:
+    """The staging of the segment that is next, begun while another one is sent."""
+
+    def __init__(self) -> None:
+        self._of: Upcoming | None = None
+        self._task: "asyncio.Task[Staged] | None" = None
+
+    def begin(self, of: Upcoming, task: "asyncio.Task[Staged]") -> None:
+        self.drop()
+        self._of, self._task = of, task
+
+    def take(self, wanted: Upcoming) -> "asyncio.Task[Staged] | None":
+        """None if it is another one, or none at all."""
+        task = self._task
+        if task is None or self._of != wanted:
+            self.drop()
+            return None
+        self._of = self._task = None
+        return task
+
+    def drop(self) -> None:
+        """Nobody wants it any more; a thread that reads the file comes to its end by itself."""
+        if self._task is not None:
+            self._task.add_done_callback(_unheard)
+            self._task.cancel()
+        self._of = self._task = None
+
+
+def _unheard(task: "asyncio.Task[Staged]") -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 def stage(

@@ -129,6 +129,11 @@ class ColdTier:
         self._chores_at_work: dict[str, asyncio.Task[bool]] = {}
 
     @property
+    def is_open(self) -> bool:
+        """Whether uploads may go on, as far as the store is concerned."""
+        return self.is_ready and self.refusal is None
+
+    @property
     def is_away(self) -> bool:
         """Whether it is known, once it was asked, that the store does not answer."""
         return self._loop is not None and not self.is_ready
@@ -299,7 +304,7 @@ class ColdTier:
     async def _look(self) -> None:
         """Seal what has waited for too long; let those work who have something to do."""
         now_ms = self._env.clock.now_ms()
-        is_open = self.is_ready and not self._pace.is_paused and self.refusal is None
+        is_open = self.is_open and not self._pace.is_paused
         all_of_them = list(self.partitions.items())
         for first in range(0, len(all_of_them), PARTITIONS_A_TURN):
             for key, partition in all_of_them[first : first + PARTITIONS_A_TURN]:
@@ -315,7 +320,7 @@ class ColdTier:
 
     def _begin_chores(self) -> None:
         """The node's own."""
-        if not self.is_ready or self._pace.is_paused or self.refusal is not None:
+        if not self.is_open or self._pace.is_paused:
             return
         now_ms = self._env.clock.now_ms()
         for chore in self.chores:

@@ -8,6 +8,9 @@ it has of it, then HEAD is replaced. Only that makes the bytes cold. Objects tha
 could not be published are kept in mind, so that an outage in between costs no second upload; what a
 crash leaves is an orphan.
 
+A segment is checked and hashed while the one before it is sent: the first is work for the
+processor, the second for the network and the store.
+
 One call at a time; `upload` and `drop` may follow each other at will. Both end with an error that
 says why nothing moved, and can simply be called again.
 """
@@ -35,14 +38,14 @@ from tierlog.cold.layout import segment_key
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Draft, Publisher
 from tierlog.cold.refusals import HeadLost, NotNext, name_of
-from tierlog.cold.staging import Label, Staged, stage
+from tierlog.cold.staging import Ahead, Label, Staged, stage
 from tierlog.cold.tiersettings import TierSettings
 from tierlog.cold.tierstats import PartitionStatus, TierStats
 from tierlog.env import Env
 from tierlog.hot import Log
 from tierlog.objectstore.errors import StoreError, StoreUnavailable
 from tierlog.objectstore.port import ObjectStore
-from tierlog.types import Offset
+from tierlog.types import Offset, Position
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +102,7 @@ class PartitionUploader:
         self._settings = settings
         self._stats = stats
         self._sent: list[Sent] = []
+        self._ahead = Ahead()
         self._vouched: dict[str, Offset] = {}
         """Objects with this log's own bytes, published by this process or compared, and where they
         end. Only those that the log still has."""
@@ -142,10 +146,13 @@ class PartitionUploader:
         """One publish of what is sealed, `commit_segments_max` segments at most: whoever has more
         comes again, after the others."""
         head = await self._claimed()
-        while (following := self._following(head)) is not None:
-            if self._sent and self._is_publish_due(following):
-                break
-            await self._send_or_publish(following, head)
+        try:
+            while (following := self._following(head)) is not None:
+                if self._sent and self._is_publish_due(following):
+                    break
+                await self._send_or_publish(following, head)
+        finally:
+            self._ahead.drop()
         if self._sent:
             await self._publish()
 
@@ -199,16 +206,12 @@ class PartitionUploader:
     async def _send(self, following: Upcoming, head: Head) -> Sent | None:
         """None: the segment was trimmed meanwhile."""
         try:
-            append_ms = following.segment.last_append_ms
-            now_ms = self._env.clock.now_ms()
-            key = self._new_key(following.base, following.last)
-            staged = await self._stage(
-                following, head, key=key, max_append_ms=append_ms if append_ms >= 0 else now_ms
-            )
+            staged = await (self._ahead.take(following) or self._stage_new(following, head))
         except FileNotFoundError:
             if following.segment in self.log.sealed():
                 raise
             return None
+        self._stage_ahead(following, head)
         for attempt in range(SENDS_MAX):
             try:
                 entry = await self._send_once(staged)
@@ -228,6 +231,27 @@ class PartitionUploader:
         await sending.send(self._store, key, staged)
         stat = await sending.landed(self._store, key, entry, self._env.tasks, of=self.name)
         return replace(entry, version_id=stat.version_id)
+
+    def _stage_ahead(self, sending: Upcoming, head: Head) -> None:
+        """Begin with the segment behind the one that is about to be sent, if it goes along."""
+        if self.is_stopped or len(self._sent) + 1 >= self._settings.commit_segments_max:
+            return
+        end = sending.segment.next_offset
+        following = next((one for one in self.log.sealed() if one.base_offset == end), None)
+        if following is not None:
+            whole = Upcoming(following, end, Position(0), end)
+            work = self._stage_new(whole, head)
+            self._ahead.begin(whole, self._env.tasks.spawn(work, name=f"stage {self.name}"))
+
+    async def _stage_new(self, following: Upcoming, head: Head) -> Staged:
+        """Under a key of its own."""
+        append_ms = following.segment.last_append_ms
+        return await self._stage(
+            following,
+            head,
+            key=self._new_key(following.base, following.last),
+            max_append_ms=append_ms if append_ms >= 0 else self._env.clock.now_ms(),
+        )
 
     async def _stage(
         self, following: Upcoming, head: Head, *, key: str, max_append_ms: int
