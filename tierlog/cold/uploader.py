@@ -18,7 +18,6 @@ says why nothing moved, and can simply be called again.
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from tierlog.cold import sending, tree
 from tierlog.cold.cell import pause
@@ -38,7 +37,7 @@ from tierlog.cold.layout import segment_key
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Draft, Publisher
 from tierlog.cold.refusals import HeadLost, NotNext, name_of
-from tierlog.cold.staging import Ahead, Label, Staged, stage
+from tierlog.cold.staging import Ahead, Label, Plan, Staged, stage
 from tierlog.cold.tiersettings import TierSettings
 from tierlog.cold.tierstats import PartitionStatus, TierStats
 from tierlog.env import Env
@@ -258,20 +257,22 @@ class PartitionUploader:
     ) -> Staged:
         place = self.publisher.place
         producers = await self.log.producers_at(following.segment.next_offset)
-        return await self._env.tasks.in_thread(
-            partial(
-                stage,
-                self._env.disk,
-                following,
-                Label(topic=place.topic, topic_id=place.topic_id, partition=place.partition),
-                key=key,
-                producers=producers,
-                lineage=lineage_of(self.log, head, following.base),
-                max_append_ms=max_append_ms,
-                single_bytes_max=self._settings.single_put_bytes_max,
-                part_bytes=self._settings.part_bytes,
-            )
+        size = following.segment.size - following.position
+        is_parted = size > self._settings.single_put_bytes_max
+        plan = Plan(
+            path=following.segment.path,
+            position=following.position,
+            end=following.segment.size,
+            base=following.base,
+            last=following.last,
+            label=Label(topic=place.topic, topic_id=place.topic_id, partition=place.partition),
+            key=key,
+            producers=producers,
+            lineage=lineage_of(self.log, head, following.base),
+            max_append_ms=max_append_ms,
+            part_bytes=self._settings.part_bytes if is_parted else 0,
         )
+        return await stage(self._env, plan)
 
     def _new_key(self, base: Offset, last: Offset) -> str:
         return segment_key(
