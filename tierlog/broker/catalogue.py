@@ -360,7 +360,9 @@ class Catalogue:
         if self.tiering is None:
             name = values.log_name(topic.id, index)
             return Both(await self._directory.open_log(name, settings), None)
-        log = await self.tiering.open_log(self._directory, topic, index, settings)
+        log = await self.tiering.open_log(
+            self._directory, topic, index, settings, count=count, leader_epoch=leader_epoch
+        )
         try:
             cold = await self.tiering.attach(
                 topic, index, log, count=count, leader_epoch=leader_epoch

@@ -142,9 +142,8 @@ class Partition:
     def append(self, batch: memoryview, now_ms: int) -> Appended:
         """Check one produced batch and write it. Raises what is wrong with it, and `ReadOnly` once
         somebody else publishes the partition."""
-        cold = self.cold
-        if cold is not None and cold.fence is not None:
-            raise ReadOnly(f"{self.topic.name}-{self.index} takes no more records: {cold.fence}")
+        if self.cold is not None:
+            self.check_fence()
         before, after = self._before_max_ms, self._after_max_ms
         header = validate_produced(
             batch,
@@ -162,6 +161,12 @@ class Partition:
             check_may_unfold(header)
             check_keys(batch)
         return self.log.append(batch, header, leader_epoch=self.leader_epoch, now_ms=now_ms)
+
+    def check_fence(self) -> None:
+        """Raises `ReadOnly` once somebody else publishes the partition."""
+        cold = self.cold
+        if cold is not None and cold.fence is not None:
+            raise ReadOnly(f"{self.topic.name}-{self.index} takes no more records: {cold.fence}")
 
     def _with_max_timestamp(self, batch: memoryview, now_ms: int) -> BatchHeader:
         """The client left the batch's largest timestamp to the broker."""

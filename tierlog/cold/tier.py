@@ -26,7 +26,13 @@ from tierlog.cold.pace import Pace
 from tierlog.cold.pagecache import PageCache
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Place, Publisher
-from tierlog.cold.refusals import Fenced, ForeignIncarnation, TopicDeleted, name_of
+from tierlog.cold.refusals import (
+    Fenced,
+    ForeignIncarnation,
+    HeadLost,
+    TopicDeleted,
+    name_of,
+)
 from tierlog.cold.reopening import open_tiered, seed_from
 from tierlog.cold.statekeeper import StateKeeper
 from tierlog.cold.tieredpartition import STORE_AWAY, TieredPartition
@@ -35,6 +41,7 @@ from tierlog.cold.tierstats import TierStats
 from tierlog.env import Env
 from tierlog.errors import TierlogError
 from tierlog.hot import Log, LogDirectory, LogSettings, Seed
+from tierlog.hot.log import FIRST_OFFSET
 from tierlog.objectstore.errors import StoreDenied, StoreLies, StoreUnavailable
 from tierlog.objectstore.port import ObjectStore
 from tierlog.objectstore.probe import probe as probe_store
@@ -172,25 +179,64 @@ class ColdTier:
         settings: LogSettings,
         *,
         topic_id: str,
+        topic: TopicRecord,
         index: int,
+        leader_epoch: LeaderEpoch,
+        is_first: bool,
     ) -> Log:
         """Open the log of a tiered partition, before it is attached: where it does not go on from
         the bucket it is begun anew there (`reopening`). Asks the store only then, and not for long:
-        raises `StoreUnavailable`, and can be called again."""
-        keys = PartitionKeys(self._prefix, topic_id, index)
+        raises `StoreUnavailable`, and can be called again. `is_first`: the partition was just made,
+        so that there is nothing to go on from."""
+        publisher = self._publisher(topic_id, topic, index, leader_epoch=leader_epoch)
 
-        async def seed_of(head: Head) -> Seed:
+        async def claimed() -> tuple[Head, Seed] | None:
             if self.is_away:
                 raise StoreUnavailable(self.last_error or "the store has not answered yet")
             try:
                 async with asyncio.timeout(START_SECONDS):
-                    prefix = ColdPrefix(keys, self._pages, head=head)
-                    return await seed_from(self._store, prefix, head)
+                    return await self._claimed(publisher)
             except TimeoutError:
                 raise StoreUnavailable("the store does not answer") from None
 
         head = await self.known_head(topic_id, index)
-        return await open_tiered(directory, name, settings, head, seed_of)
+        return await open_tiered(directory, name, settings, head, claimed, is_first=is_first)
+
+    async def _claimed(self, publisher: Publisher) -> tuple[Head, Seed] | None:
+        """HEAD, so that nobody moves it any more, and the past of a log that begins at its end."""
+        try:
+            if await publisher.refresh() is None:
+                return None
+            head = await publisher.claim()
+        except HeadLost:
+            head = await publisher.repair()
+        prefix = ColdPrefix(publisher.keys, self._pages, head=head)
+        return head, await seed_from(self._store, prefix, head)
+
+    def _publisher(
+        self,
+        topic_id: str,
+        topic: TopicRecord,
+        index: int,
+        *,
+        leader_epoch: LeaderEpoch,
+        start: Offset = FIRST_OFFSET,
+    ) -> Publisher:
+        return Publisher(
+            self._store,
+            PartitionKeys(self._prefix, topic_id, index),
+            self._env,
+            place=Place(
+                topic=topic.name,
+                topic_id=topic_id,
+                partition=index,
+                partition_count=topic.partitions,
+                start=start,
+            ),
+            writer=Writer(leader_epoch, self._process),
+            incarnation=self._incarnation,
+            copies=self._copies,
+        )
 
     async def attach(
         self,
@@ -204,23 +250,9 @@ class ColdTier:
     ) -> ColdPrefix:
         """Tier the partition from now on. Reads the local copy of its HEAD, asks no store."""
         assert (topic_id, index) not in self.partitions, "attached already"
-        keys = PartitionKeys(self._prefix, topic_id, index)
-        publisher = Publisher(
-            self._store,
-            keys,
-            self._env,
-            place=Place(
-                topic=topic.name,
-                topic_id=topic_id,
-                partition=index,
-                partition_count=topic.partitions,
-                start=next(iter(log.segments)).base_offset,
-            ),
-            writer=Writer(leader_epoch, self._process),
-            incarnation=self._incarnation,
-            copies=self._copies,
-        )
-        prefix = ColdPrefix(keys, self._pages, head=await publisher.load())
+        start = next(iter(log.segments)).base_offset
+        publisher = self._publisher(topic_id, topic, index, leader_epoch=leader_epoch, start=start)
+        prefix = ColdPrefix(publisher.keys, self._pages, head=await publisher.load())
         publisher.on_fence = partial(_close_to_writers, prefix, name_of(publisher.place))
         self.partitions[topic_id, index] = TieredPartition(
             self._env,

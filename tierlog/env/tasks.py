@@ -19,8 +19,8 @@ from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
-WORKER_NICE = 10
-"""A tenth of a share, beside somebody who wants all of a processor."""
+WORKER_NICE = 5
+"""A third of a share, beside somebody who wants all of a processor."""
 
 
 class Tasks(Protocol):
