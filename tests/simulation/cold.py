@@ -7,8 +7,8 @@ seam between the tiers, and trims now and then. The store refuses, hangs, answer
 did what was asked, lets writes land late, cuts and flips answers, goes away for seconds or hours.
 The node is stopped, killed (also in the middle of a request), loses power, its disk, one log, or
 its identity to a copy of itself. A lost disk is restored from the bucket, a lost log begins where
-the bucket ends: then what was published is promised, and no more. In one seed of ten the store lies about conditional writes; one in ten has no
-faults at all.
+the bucket ends: then what was published is promised, and no more. In one seed of ten the store lies
+about conditional writes; one in ten has no faults at all.
 
 Checked at every step: the invariants of `cold_oracle`. At the end: that everything came to the
 bucket, and, after one more end of the process, the history of all clients (`tierlog.sim.verdict`).

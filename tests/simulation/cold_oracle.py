@@ -27,7 +27,6 @@ from tierlog.cold.codec import decode_head, open_page
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head, PageRef
 from tierlog.cold.page import IndexPage, LeafPage
-from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.tier import ColdTier
 from tierlog.objectstore.port import Written
 from tierlog.objectstore.shelf import Shelf
@@ -252,7 +251,7 @@ class Watch:
         self._bucket = bucket
         self._deleted = 0
         self._last: dict[tuple[str, int], tuple[int, ...]] = {}
-        self._fenced: dict[ColdPrefix, int] = {}
+        self._fenced: dict[object, int] = {}
         """Where logs ended when their fence was met."""
         self.lost: dict[Where, Callable[[int], None]] = {}
         """Logs that were lost: who wants to hear where they begin again."""
@@ -272,8 +271,8 @@ class Watch:
             log, where = partition.log, Where(*key)
             if where in self.lost:
                 self.lost.pop(where)(log.log_start)
-            if (prefix := partition.prefix).fence is not None:
-                end = self._fenced.setdefault(prefix, log.log_end)
+            if partition.prefix.fence is not None:
+                end = self._fenced.setdefault(partition, log.log_end)
                 require(log.log_end == end, f"{where} was fenced at {end} and takes {log.log_end}")
             now = log.log_start, log.visible_end, log.durable_end, partition.prefix.uploaded_end
             if self._last.get(key) != (*now, oracle.publish_count):
