@@ -46,7 +46,7 @@ async def test_an_outage_until_the_disk_is_full_loses_nothing_and_ends_by_itself
         assert stats.throttles > 0, "slowed down before they were refused"
         assert served.node.hours_left == 0.0
         partition = served.at("t")
-        await asyncio.sleep(3600)
+        await asyncio.sleep(300)
         assert (partition.log.log_start, partition.log.log_end) == (0, accepted)
         assert not served.node.broken.done()
         assert await produced(served) == ErrorCode.KAFKA_STORAGE_ERROR
@@ -69,7 +69,7 @@ async def test_a_restart_on_a_full_disk_without_the_store_serves_and_refuses(liv
         disk.capacity = disk.used + MARK + 20 * MIB
         accepted = await fill(served)
     async with lives.node(**LIMITS) as served:
-        assert await produced(served) == ErrorCode.KAFKA_STORAGE_ERROR
+        accepted += await fill(served)  # The stop gave blocks back that were kept ahead.
         assert await served.values("t") == [VALUE] * accepted
         lives.store.is_closed = False
         await until(lambda: not served.node.space.is_refusing)
