@@ -50,7 +50,8 @@ class FewThreads:
 async def slowest(served: ColdServed, is_going_on: Callable[[], bool] = lambda: True) -> float:
     """Of the slowest hundredth of those who write one after the other, in seconds, while it does;
     of no more than so many."""
-    clock, seconds = served.node.env.clock, []
+    clock = served.node.env.clock
+    seconds: list[float] = []
     while len(seconds) < PRODUCES and is_going_on():
         began = clock.monotonic()
         answer = await asks.produce(served, "hot", asks.batch_of(served, b"v"))

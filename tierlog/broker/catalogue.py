@@ -226,7 +226,8 @@ class Catalogue:
         config = topic_config(value.configs, self._settings)
         self.topics.configure(topic, value.configs, config)
         hidden = [one for (topic_id, _), one in self._opened.items() if topic_id == topic.id]
-        for log in [one.log for one in (*topic.partitions, *hidden) if one.late is None]:
+        logs = [one.log for one in topic.opened]
+        for log in [*logs, *(one.log for one in hidden if one.late is None)]:
             log.apply(self._log_settings(topic))
         await self._tier(topic)
 
