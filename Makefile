@@ -67,6 +67,7 @@ powerloss: $(STAMP) ## Recover the log from STATES disk states after power cuts
 
 crashpoints: $(STAMP) ## Stop the cold tier at each I/O call; CRASHPOINTS="--count N"
 	$(BIN)/python -m tests.crashpoints.search $(CRASHPOINTS)
+	$(BIN)/python -m tests.crashpoints.stage_expire
 
 planted: $(STAMP) ## Search anew for every planted bug, and say which seed found it
 	$(BIN)/python -m tests.planted.search

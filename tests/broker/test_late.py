@@ -171,7 +171,7 @@ async def test_a_partition_that_a_twin_publishes_takes_no_more_records(lives: Li
         await served.make_cold("t", b"a")
         claim_as_twin(lives.bucket, topic, served.at("t").leader_epoch)
         assert await produced(served, "t", b"b") == ErrorCode.NONE, "nobody knows yet"
-        with lines_of("tierlog.cold.tier") as lines:
+        with lines_of("tierlog.cold.partitionmaker") as lines:
             await served.seal("t", b"c")
             await until(lambda: served.uploads("t").is_fenced)
             await asyncio.sleep(300)

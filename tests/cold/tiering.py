@@ -87,7 +87,7 @@ class TierNode:
         return self
 
     async def open_partition(self) -> None:
-        self.log: Log = await self.tier.open_log(
+        self.log: Log = await self.tier.maker.open_log(
             self.directory,
             f"{TOPIC_ID}-0",
             self.logs,
@@ -95,6 +95,7 @@ class TierNode:
             topic=TOPIC,
             index=0,
             leader_epoch=LeaderEpoch(self.leader_epoch),
+            tiering=self.tiering,
             is_first=self.is_first,
         )
         self.prefix = await self.tier.attach(

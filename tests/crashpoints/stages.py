@@ -15,6 +15,10 @@ from tierlog.hot.job import SyncJob
 
 T = TypeVar("T")
 
+# Of the story of `story.py`; "delete topic" has one of its own (`stage_delete`).
+EXPIRY = ("expire", "collect")
+"""Of the story in `stage_expire.py`."""
+
 STAGES = ("start", "state", "claim", "upload", "page sealing", "publish", "drop", "restore")
 
 BY_MODULE = {
@@ -24,6 +28,9 @@ BY_MODULE = {
     "tierlog.cold.statekeeper": "state",
     "tierlog.cold.sending": "upload",
     "tierlog.cold.dropper": "drop",
+    "tierlog.cold.sweeper": "delete topic",
+    "tierlog.cold.expirer": "expire",
+    "tierlog.cold.collector": "collect",
 }
 BY_FUNCTION = {
     "Publisher._write_pages": "page sealing",
@@ -31,8 +38,9 @@ BY_FUNCTION = {
     "Publisher._claim": "claim",
     "Publisher.commit": "publish",
     "PartitionUploader._send": "upload",
+    "Membership.delete_topic": "delete topic",
 }
-OUTERMOST = ("restore", "drop")
+OUTERMOST = ("restore", "drop", "delete topic", *EXPIRY)
 """Stages that count whatever is called inside of them."""
 
 LOOPS = ("asyncio.events", "tierlog.sim.loop")

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from tests.planted.bugs import Bug
 from tests.simulation.cold import cold
 from tierlog.broker.partition import Partition
-from tierlog.cold import invariants, sending, tier
+from tierlog.cold import invariants, partitionmaker, sending
 from tierlog.cold.cell import Cell, Seen
 from tierlog.cold.choosing import Upcoming
 from tierlog.cold.dropper import PartitionDropper
@@ -133,7 +133,7 @@ def lost_log_by_the_local_copy() -> Iterator[None]:
         start = FIRST_OFFSET if head is None else max(head.next_offset, head.log_start)
         return await open_log(directory, name, settings, start=start)
 
-    with patch.object(tier, "open_tiered", by_copy):
+    with patch.object(partitionmaker, "open_tiered", by_copy):
         yield
 
 

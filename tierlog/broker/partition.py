@@ -218,11 +218,18 @@ def check_keys(batch: memoryview) -> None:
         raise RecordsRefused(f"{len(keyless)} records without a key", keyless)
 
 
+def segment_ms(config: TopicConfig) -> int:
+    """What is in the active segment is not compacted: it is sealed in time for that."""
+    if "compact" in config.cleanup_policy:
+        return min(config.segment_ms, config.max_compaction_lag_ms)
+    return config.segment_ms
+
+
 def log_settings(config: TopicConfig, *, producer_expiration_ms: int) -> LogSettings:
     """What the local log needs to know of a topic's settings."""
     return LogSettings(
         segment_bytes=config.segment_bytes,
-        segment_ms=config.segment_ms,
+        segment_ms=segment_ms(config),
         index_interval_bytes=config.index_interval_bytes,
         flush_messages=config.flush_messages,
         flush_ms=config.flush_ms,

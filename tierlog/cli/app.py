@@ -8,7 +8,17 @@ import typer
 from tierlog.cli.cost import cost_app
 from tierlog.cli.failure import told
 from tierlog.cli.formats import Format
-from tierlog.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_HTTP, AsJson, Bootstrap, TopicName
+from tierlog.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_HTTP,
+    AsJson,
+    Bootstrap,
+    ClusterId,
+    Sets,
+    TopicName,
+)
+from tierlog.cli.store import store_app
+from tierlog.cli.store_orphans import orphans
 from tierlog.cli.topic_commands import topic_app
 
 app = typer.Typer(
@@ -21,6 +31,8 @@ app = typer.Typer(
 )
 app.add_typer(topic_app, name="topic")
 app.add_typer(cost_app, name="cost")
+store_app.command("orphans")(orphans)
+app.add_typer(store_app, name="store")
 
 
 @app.callback(invoke_without_command=True)
@@ -147,6 +159,58 @@ def node(
         from tierlog.cli.node import show
 
         show(http, as_json=as_json)
+
+
+@app.command()
+def explain(
+    topic: TopicName,
+    partition: Annotated[
+        int | None, typer.Argument(metavar="[PARTITION]", min=0, show_default=False)
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every segment, not only runs of one fate.")
+    ] = False,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            envvar="TIERLOG_HTTP",
+            help=f"Where the node speaks HTTP.  [default: {DEFAULT_HTTP}]",
+        ),
+    ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="The node's other address: its host is asked at port 8080."
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Ask no node, only the bucket: what it can tell."),
+    ] = None,
+    cluster_id: ClusterId = None,
+    sets: Sets = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show where each segment is, why it is not uploaded, dropped or expired yet, and when."""
+    with told():
+        from tierlog.cli.explain import ExplainOptions, run_explain
+
+        options = ExplainOptions(
+            topic=topic,
+            partition=partition,
+            every=every,
+            as_json=as_json,
+            http=http,
+            bootstrap=bootstrap,
+        )
+        if store is None:
+            run_explain(options)
+            return
+        from tierlog.cli.bucket import settings_of
+        from tierlog.cli.explain_store import run_offline
+
+        run_offline(options, settings_of(store, sets or ()), cluster_id)
 
 
 @app.command()

@@ -4,28 +4,25 @@ Nothing of Kafka's protocol: what a node knows of itself, its disk and its traff
 ask for. `--json` prints the answer as it came.
 """
 
-import http.client
-import json
+from http import HTTPStatus
 from typing import Any
 
 import typer
 
-from tierlog.cli.failure import Refused, usage
+from tierlog.cli.asking import address_of, ask, no_node, parsed
 from tierlog.cli.progress import show_bytes, show_seconds
 from tierlog.cli.tables import print_table
-from tierlog.config import Address, InvalidConfig, parse_address
+from tierlog.config import Address
 
-ANSWER_S = 10.0
 DAY_S = 86_400
 HOURS_AS_MINUTES = 2
 HOURS_AS_DAYS = 96
 FAILING_MAX = 10
 """Partitions that are named with their error: one cause often holds for all."""
-ADVICE = "give --http the address that the node's ready line has after http="
 
 
 def show(place: str, *, as_json: bool) -> None:
-    text, state = _answer(_address(place))
+    text, state = _answer(address_of(place))
     if as_json:
         typer.echo(text.rstrip("\n"))
         return
@@ -37,48 +34,12 @@ def show(place: str, *, as_json: bool) -> None:
             print_table(rows, right=("size", "cold", "lag", "produced", "fetched"))
 
 
-def _address(place: str) -> Address:
-    try:
-        return parse_address(place.removeprefix("http://").rstrip("/"), name="--http", port_min=1)
-    except InvalidConfig:
-        raise usage(f"--http is '{place}'; it must be HOST:PORT, as 127.0.0.1:8080") from None
-
-
 def _answer(address: Address) -> tuple[str, dict[str, Any]]:
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_S)
-    try:
-        connection.request("GET", "/state")
-        answer = connection.getresponse()
-        text = answer.read().decode(errors="replace")
-    except http.client.HTTPException:  # First: that the peer hung up is an OSError as well.
-        raise Refused(f"what answers at {address} speaks no HTTP; {ADVICE}") from None
-    except OSError as error:
-        raise _nobody(address, error) from None
-    finally:
-        connection.close()
-    state = _parsed(text)
-    if answer.status != http.client.OK or state is None:
-        raise Refused(f"what answers at {address} is no node of tierlog; {ADVICE}")
+    status, text = ask(address, "/state")
+    state = parsed(text)
+    if status != HTTPStatus.OK or state is None or "node_id" not in state:
+        raise no_node(address)
     return text, state
-
-
-def _nobody(address: Address, error: OSError) -> Refused:
-    if isinstance(error, TimeoutError):
-        why = "no answer in time"
-    else:
-        why = (error.strerror or str(error)).lower()
-    return Refused(
-        f"nothing answers at {address} ({why}); start a node with `tierlog serve --http {address}`"
-        ", or name another address with --http"
-    )
-
-
-def _parsed(text: str) -> dict[str, Any] | None:
-    try:
-        state = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return state if isinstance(state, dict) and "node_id" in state else None
 
 
 # What people read

@@ -83,8 +83,12 @@ class ColdPrefix:
             return None
         opened: dict[str, Page] = {}
         while isinstance(found := look(head, opened), PageRef):
-            opened[found.key] = await self._pages.get(self.keys, found)
+            opened[found.key] = await self.page(found)
         return found
+
+    async def page(self, ref: PageRef) -> Page:
+        """The page of its manifest that `ref` speaks of. What the store raises passes."""
+        return await self._pages.get(self.keys, ref)
 
     # Changing
 

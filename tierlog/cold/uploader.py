@@ -100,6 +100,8 @@ class PartitionUploader:
         self._node_id = node_id
         self._settings = settings
         self._stats = stats
+        self.sending: Offset | None = None
+        """Where the segment begins that is on its way to the store."""
         self._sent: list[Sent] = []
         self._ahead = Ahead()
         self._vouched: dict[str, Offset] = {}
@@ -110,6 +112,17 @@ class PartitionUploader:
     def name(self) -> str:
         """As people call it: orders-0."""
         return name_of(self.publisher.place)
+
+    @property
+    def in_flight(self) -> frozenset[str]:
+        """Keys that were sent and may still be published. While the partition is at work there may
+        be one more, which is on its way."""
+        return frozenset(one.entry.key for one in self._sent)
+
+    @property
+    def sent_end(self) -> Offset | None:
+        """Where the objects end that the store has and no HEAD lists yet."""
+        return self._sent[-1].entry.next_offset if self._sent else None
 
     # What is there to do
 
@@ -144,7 +157,7 @@ class PartitionUploader:
     async def upload(self) -> None:
         """One publish of what is sealed, `commit_segments_max` segments at most: whoever has more
         comes again, after the others."""
-        head = await self._claimed()
+        head = await self.claimed()
         try:
             while (following := self._following(head)) is not None:
                 if self._sent and self._is_publish_due(following):
@@ -155,7 +168,8 @@ class PartitionUploader:
         if self._sent:
             await self._publish()
 
-    async def _claimed(self) -> Head:
+    async def claimed(self) -> Head:
+        """HEAD, which this process may publish, and which knows what was deleted here."""
         if not self.publisher.is_claimed:
             check_goes_on(self.log, await self._found())
         head = await self.mended(self.publisher.claim)
@@ -174,7 +188,8 @@ class PartitionUploader:
         """What was deleted from the log is deleted in the bucket (U10)."""
         start = min(self.log.trimmed_to, head.next_offset)
         if start > head.log_start:
-            head = await self.publisher.commit(MoveLogStart(start))
+            change = MoveLogStart(start, now_ms=self._env.clock.now_ms())
+            head = await self.publisher.commit(change)
             self.prefix.adopt(head)
         return head
 
@@ -191,6 +206,7 @@ class PartitionUploader:
 
     async def _send_or_publish(self, following: Upcoming, head: Head) -> None:
         """What was sent is published, whatever is wrong with the segment behind it."""
+        self.sending = following.base
         try:
             sent = await self._send(following, head)
         except StoreError:
@@ -199,6 +215,8 @@ class PartitionUploader:
             if self._sent:
                 await self._publish()
             raise
+        finally:
+            self.sending = None
         if sent is not None:
             self._sent.append(sent)
 
@@ -315,6 +333,7 @@ class PartitionUploader:
             keys=self.publisher.keys,
             env=self._env,
             trimmed_to=self.log.trimmed_to,
+            grace_ms=self._settings.garbage_grace_ms,
         )
         change = Publishing(append, sent[0], now_ms=self._env.clock.now_ms())
         try:

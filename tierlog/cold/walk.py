@@ -1,7 +1,8 @@
 """Walks a whole manifest and says what is wrong with it; nothing is taken on trust.
 
 Every page is read and compared with its reference, every entry with the chain from the anchor on,
-every segment object with what the store lists under its key. What is found is collected, not
+every segment object with what the store lists under its key. What became garbage is not asked
+for, though pages may list it yet. What is found is collected, not
 raised: whoever restores wants to hear all of it, and serves what is sound.
 """
 
@@ -62,13 +63,20 @@ class Walk:
         for ref in self._head.indexes:
             page = await self._read(ref)
             if isinstance(page, IndexPage):
-                async for leaf in self._opened(page.leaves):
+                async for leaf in self._opened(self._kept(page.leaves)):
                     yield leaf
             else:
                 self._complain(f"{ref.key}: its offsets {_range(ref)} cannot be found")
                 yield ref, None
         async for leaf in self._opened(self._head.leaves):
             yield leaf
+
+    def _kept(self, leaves: Sequence[PageRef]) -> list[PageRef]:
+        """Those of an index page that are not garbage: the page itself stays as it was."""
+        kept = [ref for ref in leaves if ref.next_offset > self._head.garbage_end]
+        if kept and len(kept) < len(leaves):
+            self._chain = kept[0].chain_before
+        return kept
 
     async def _opened(
         self, refs: Sequence[PageRef]
@@ -102,7 +110,8 @@ class Walk:
                 self._complain(f"{key}: the chain breaks at the entry of offset {entry.base}")
             if self._end is not None:
                 self._check_gap(self._end, entry.base)
-            self._check_object(entry)
+            if entry.next_offset > self._head.garbage_end:
+                self._check_object(entry)
             self._chain, self._end, self.last = entry.chain, entry.next_offset, entry
 
     def _check_gap(self, end: Offset, base: Offset) -> None:

@@ -37,8 +37,17 @@ class LocalTasks:
     def __init__(self, *, thread_count: int = 8, process_count: int = 1) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._threads = ThreadPoolExecutor(thread_count, thread_name_prefix="tierlog")
+        self._thread_count = thread_count
         self._process_count = process_count
         self._processes: ProcessPoolExecutor | None = None
+
+    def start_threads(self) -> None:
+        """All of them now. Else each begins with the first call that needs it, and whoever makes
+        that call waits until it runs: 15 ms, if others keep the interpreter busy."""
+        count = self._thread_count
+        together = threading.Barrier(count)
+        for _ in range(count):
+            self._threads.submit(together.wait)
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work, name=name)

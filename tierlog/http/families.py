@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tierlog.http.cleanerfamilies import COMPACTION
 from tierlog.http.coldfamilies import COLD_READS, COLD_TIER, COLD_TOPICS, STORE
 from tierlog.http.family import Family
 from tierlog.http.health import Phase
@@ -373,6 +374,7 @@ SECTIONS: Final = {
     "Records": RECORDS,
     "Topics": TOPICS,
     "Disk": DISK,
+    "Compaction": COMPACTION,
     "Object store": STORE,
     "Cold tier": COLD_TIER,
     "Cold topics": COLD_TOPICS,

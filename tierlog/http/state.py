@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tierlog.broker.partition import Partition
     from tierlog.broker.tiering import Tiering
     from tierlog.broker.topics import Topic
+    from tierlog.cold.tier import ColdTier
     from tierlog.cold.tieredpartition import TieredPartition
     from tierlog.http.view import NodeView
     from tierlog.objectstore.counted import StoreStats
@@ -64,6 +65,7 @@ def described(view: NodeView) -> dict[str, object]:
         "store": view.store,
         "tier": tier(view),
         "disk": disk(view),
+        "cleaner": asdict(node.cleaner.stats),
         "connections": connections(view),
         "requests": requests(view),
     }
@@ -134,11 +136,26 @@ def tier(view: NodeView) -> dict[str, object] | None:
         "trouble": view.store_trouble,
         "backlog": backlog_of(tier)._asdict(),
         "uploads": asdict(tier.stats),
+        "deleted_topics": deleted_topics(tier),
+        "unknown_topics": list(tier.orphans.unknown),
         "reads": asdict(proxy.stats),
         "cache_bytes": proxy.cache.ledger.used,
         "cache_bytes_max": proxy.cache.ledger.budget,
         "requests": {} if view.store_stats is None else asked_of(view.store_stats),
     }
+
+
+def deleted_topics(tier: ColdTier) -> list[dict[str, object]]:
+    """Those whose objects are still in the store, and why they are not swept."""
+    return [
+        {
+            "name": one.name,
+            "id": topic_id,
+            "deleted_ms": one.deleted_ms,
+            "trouble": tier.sweeper.troubles.get(topic_id),
+        }
+        for topic_id, one in tier.sweeper.waiting.items()
+    ]
 
 
 def asked_of(stats: StoreStats) -> dict[str, dict[str, float]]:
@@ -196,6 +213,7 @@ def described_partition(partition: Partition) -> dict[str, object]:
         "high_watermark": partition.high_watermark,
         "log_end": log.log_end,
         "durable_end": log.durable_end,
+        "cleaned_to": log.cleaned_to,
         "segments": len(log.segments),
         "bytes": log.size_bytes,
     }
