@@ -94,7 +94,15 @@ class Member:
         for place in PLACES:
             name = f"{place.topic_id}-{place.partition}"
             log = await self.tier.maker.open_log(
-                self._directory, name, LOG_SETTINGS, topic_id=place.topic_id, index=place.partition
+                self._directory,
+                name,
+                LOG_SETTINGS,
+                topic_id=place.topic_id,
+                topic=TOPICS[place.topic_id],
+                index=place.partition,
+                leader_epoch=LeaderEpoch(self.role.leader_epoch),
+                tiering=TIERING,
+                is_first=True,
             )
             self.logs[place] = log
             await self.tier.attach(

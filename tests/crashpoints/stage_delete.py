@@ -99,7 +99,15 @@ class DeletingMember(Member):
 
     async def open_doomed(self) -> None:
         self._doomed = await self.tier.maker.open_log(
-            self._directory, f"{DOOMED}-0", members.LOG_SETTINGS, topic_id=DOOMED, index=0
+            self._directory,
+            f"{DOOMED}-0",
+            members.LOG_SETTINGS,
+            topic_id=DOOMED,
+            topic=RECORD,
+            index=0,
+            leader_epoch=LeaderEpoch(self.role.leader_epoch),
+            tiering=members.TIERING,
+            is_first=True,
         )
         await self.tier.attach(
             DOOMED,

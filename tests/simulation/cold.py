@@ -5,11 +5,12 @@ and uploaded within seconds, dropped from the disk soon after. Writers (idempote
 one reader reads everything from the start again and again, one seeks anywhere and reads on over the
 seam between the tiers, and trims now and then. The store refuses, hangs, answers nothing after it
 did what was asked, lets writes land late, cuts and flips answers, goes away for seconds or hours.
-The node is stopped, killed (also in the middle of a request), loses power, its disk, or its
-identity to a copy of itself. A lost disk is restored from the bucket: then what was published is
-promised, and no more. In one seed of six records expire, and their objects go after a short grace.
-In half of the seeds a topic is deleted and swept; orphans are collected all the time. In one seed
-of ten the store lies about conditional writes; one in ten has no faults at all.
+The node is stopped, killed (also in the middle of a request), loses power, its disk, one log, or
+its identity to a copy of itself. A lost disk is restored from the bucket, a lost log begins where
+the bucket ends: then what was published is promised, and no more. In one seed of six records
+expire, and their objects go after a short grace. In half of the seeds a topic is deleted and swept;
+orphans are collected all the time. In one seed of ten the store lies about conditional writes; one
+in ten has no faults at all.
 
 Checked at every step: the invariants of `cold_oracle`. At the end: that everything came to the
 bucket, and, after one more end of the process, the history of all clients (`tierlog.sim.verdict`).
@@ -113,6 +114,7 @@ async def run(world: SimWorld) -> int:
             clients["deleter"] = asyncio.create_task(run_client(world, "deleter", doomed.play))
         if world.seed % 10:
             await torment(world, lives, world.rng("nemesis"), clients=CLIENTS)
+            await lives.end_twin()
         await finish(ledger, clients, running)
         async with bounded("the probe"):
             work = probe(world.env("judge"), ledger, partial(noting_producer, ledger))

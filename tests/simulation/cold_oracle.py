@@ -13,10 +13,11 @@ pages and objects with nothing but their formats, and holds them to this:
 - T3: what the local log has let go is published; what consumers see is durable.
 - The node believes of the bucket what the bucket says, no more; what is published is durable here.
 - T5: the high watermark never goes back, from one process to the next.
+- A partition takes no more records once its process knows that another one publishes it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
@@ -320,6 +321,10 @@ class Watch:
         self._bucket = bucket
         self._deleted = 0
         self._last: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._fenced: dict[object, int] = {}
+        """Where logs ended when their fence was met."""
+        self.lost: dict[Where, Callable[[int], None]] = {}
+        """Logs that were lost: who wants to hear where they begin again."""
 
     def step(self) -> None:
         bucket = self._bucket
@@ -334,6 +339,11 @@ class Watch:
     def _look(self, tier: ColdTier, oracle: Oracle) -> None:
         for key, partition in tier.partitions.items():
             log, where = partition.log, Where(*key)
+            if where in self.lost:
+                self.lost.pop(where)(log.log_start)
+            if partition.prefix.fence is not None:
+                end = self._fenced.setdefault(partition, log.log_end)
+                require(log.log_end == end, f"{where} was fenced at {end} and takes {log.log_end}")
             now = log.log_start, log.visible_end, log.durable_end, partition.prefix.uploaded_end
             if self._last.get(key) != (*now, oracle.publish_count):
                 self._check(oracle, where, *now)

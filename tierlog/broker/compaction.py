@@ -22,7 +22,7 @@ def compacted(topics: Topics) -> Iterator[Candidate]:
         if "compact" not in topic.config.cleanup_policy:
             continue
         rules = rules_of(topic.config)
-        for partition in topic.partitions:
+        for partition in topic.opened:
             yield Candidate(f"{topic.name}-{partition.index}", partition.log, rules)
 
 

@@ -36,6 +36,7 @@ from tierlog.metastore import Compare, LocalMetaStore, Put, values
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from tierlog.broker.filling import Filling
     from tierlog.broker.request import Peer
     from tierlog.broker.topics import Topics
     from tierlog.config import NodeSettings
@@ -137,6 +138,22 @@ class Node:
     @property
     def topics(self) -> Topics:
         return self.catalogue.topics
+
+    @property
+    def filling(self) -> Filling:
+        return self._upkeep.filling
+
+    @property
+    def hours_left(self) -> float:
+        """Until producers are refused for want of room, at the present rate; infinity where the
+        disk does not fill up."""
+        room = self.space.free_bytes - self.space.marks.refuse_bytes
+        return self.filling.hours_left(room, is_draining=self.is_draining)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether what is sealed leaves for the store, as far as the store is concerned."""
+        return self.tiering is not None and self.tiering.tier.is_draining
 
     def address_for(self, peer: Peer) -> tuple[str, int]:
         """Where clients are told to find this node: as advertised, else where this one did."""

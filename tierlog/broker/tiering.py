@@ -56,6 +56,9 @@ READY_POLL_S = 0.1
 READY_WAIT_S = 30.0
 """How long a deletion waits for the store; clients give up after 30 s by default."""
 
+FIRST_EPOCH = 0
+"""Of a partition that was just made: every start of the node takes the next one."""
+
 POLICY_WAIT_S = 15.0
 """How long a change of retention waits for the store: half of what clients do by default."""
 
@@ -140,14 +143,29 @@ class Tiering:
     # Topics
 
     async def open_log(
-        self, directory: LogDirectory, topic: Topic, index: int, settings: LogSettings
+        self,
+        directory: LogDirectory,
+        topic: Topic,
+        index: int,
+        settings: LogSettings,
+        *,
+        count: int,
+        leader_epoch: LeaderEpoch,
     ) -> Log:
         """A log that does not go on from where the bucket ends is begun anew there (rule 5.1)."""
         name = values.log_name(topic.id, index)
         if not topic.config.remote_storage_enable:
             return await directory.open_log(name, settings)
         return await self.tier.maker.open_log(
-            directory, name, settings, topic_id=topic.id.hex(), index=index
+            directory,
+            name,
+            settings,
+            topic_id=topic.id.hex(),
+            topic=record_of(topic, count),
+            index=index,
+            leader_epoch=leader_epoch,
+            tiering=tiering_of(topic.config),
+            is_first=leader_epoch == FIRST_EPOCH,
         )
 
     async def attach(

@@ -15,6 +15,8 @@ from tierlog.cli.tables import print_table
 from tierlog.config import Address
 
 DAY_S = 86_400
+HOURS_AS_MINUTES = 2
+HOURS_AS_DAYS = 96
 FAILING_MAX = 10
 """Partitions that are named with their error: one cause often holds for all."""
 
@@ -55,6 +57,8 @@ def summary(state: dict[str, Any]) -> list[str]:
         ("data", disk["path"]),
         ("store", state["store"]),
         ("cold tier", tier_line(state.get("tier"))),
+        ("READ-ONLY", read_only(state)),
+        ("NOT OPEN", late(state)),
         ("disk", disk_line(disk)),
         ("connections", connection_line(connections)),
     ]
@@ -71,7 +75,24 @@ def disk_line(disk: dict[str, Any]) -> str:
     )
     if disk["is_refusing"]:
         return f"{line}: REFUSED NOW"
-    return f"{line}: slowed by {disk['throttle_ms']} ms now" if disk["throttle_ms"] else line
+    if disk["throttle_ms"]:
+        line = f"{line}: slowed by {disk['throttle_ms']} ms now"
+    return line + left_words(disk)
+
+
+def left_words(disk: dict[str, Any]) -> str:
+    """How long there is room, where the disk fills up."""
+    hours = disk.get("hours_left")
+    if hours is None:
+        return ""
+    rate = show_bytes(disk["filling_bytes_per_s"])
+    return f"; {show_hours(hours)} left at {rate}/s"
+
+
+def show_hours(hours: float) -> str:
+    if hours < HOURS_AS_MINUTES:
+        return f"{60 * hours:.0f} minutes"
+    return f"{hours:.1f} hours" if hours < HOURS_AS_DAYS else f"{hours / 24:,.0f} days"
 
 
 def tier_line(tier: dict[str, Any] | None) -> str:
@@ -85,7 +106,40 @@ def tier_line(tier: dict[str, Any] | None) -> str:
         f"{show_bytes(uploads['dropped_bytes'])} dropped locally, "
         f"{show_bytes(reads['read_bytes'])} read; {count:,} requests, {errors:,} failed"
     )
+    if backlog := waiting(tier):
+        numbers = f"{backlog}; {numbers}"
     return numbers if tier["trouble"] is None else f"{tier['trouble']}; {numbers}"
+
+
+def waiting(tier: dict[str, Any]) -> str:
+    """What is sealed and not in the store; nothing where nothing is."""
+    backlog = tier.get("backlog") or {}
+    if not backlog.get("segments"):
+        return ""
+    age = show_age(backlog["lag_ms"] / 1000)
+    return (
+        f"{show_bytes(backlog['bytes'])} in {backlog['segments']:,} segments wait, "
+        f"the oldest for {age}"
+    )
+
+
+def read_only(state: dict[str, Any]) -> str:
+    """Partitions that take no more records, by name."""
+    found = [
+        f"{each['name']}-{one['index']}: {one['fence']}"
+        for each in state["topics"]
+        for one in each["partitions"]
+        if one.get("fence")
+    ]
+    more = f"; {len(found) - 1} more partitions" if len(found) > 1 else ""
+    return f"{found[0]}{more}" if found else ""
+
+
+def late(state: dict[str, Any]) -> str:
+    """Partitions that are not open yet, by name."""
+    found = [one["reason"] for each in state["topics"] for one in each.get("late_partitions", ())]
+    more = f"; {len(found) - 1} more partitions" if len(found) > 1 else ""
+    return f"{found[0]}{more}" if found else ""
 
 
 def connection_line(connections: dict[str, Any]) -> str:

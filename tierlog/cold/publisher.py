@@ -106,6 +106,8 @@ class Publisher:
         self.end_at_fence: Offset | None = None
         """Where the HEAD ended that was known when the fence was met: what lies behind was
         published by others, perhaps of other records. None while there is no fence."""
+        self.on_fence: Callable[[Fenced | ForeignIncarnation], None] = lambda _: None
+        """Told as soon as the fence is met."""
         self.is_claimed = False
         self._store = store
         self._env = env
@@ -331,6 +333,7 @@ class Publisher:
         except (Fenced, ForeignIncarnation) as fence:
             if self.fence is None:
                 self.end_at_fence = self.place.start if self.head is None else self.head.next_offset
+                self.on_fence(fence)
             self.fence = fence
             self.is_claimed = False
             raise

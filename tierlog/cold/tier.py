@@ -151,6 +151,18 @@ class ColdTier:
         )
         self.chores += (self.sweeper, self.orphans)
         self._node_chores = NodeChores(env, self.chores, self._guarded)
+        self.maker.trouble = self._trouble
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether what is sealed leaves the disk, as far as the store is concerned."""
+        return self.is_ready and self.refusal is None
+
+    def _trouble(self) -> str | None:
+        """Why the store need not be asked, once it is known that it does not answer."""
+        if self._loop is None or self.is_ready:
+            return None
+        return self.last_error or "the store has not answered yet"
 
     # Starting and stopping
 
@@ -352,9 +364,7 @@ class ColdTier:
             logger.error("the cold tier waits: %s", fault)
             return
         partition.failed(fault, is_own=True)
-        if isinstance(fault, Fenced):
-            logger.error("%s", fault)
-        elif partition.status.failure_count == 1:
+        if partition.status.failure_count == 1 and not isinstance(fault, Fenced):
             place = partition.place
             logger.error("%s-%d waits: %s", place.topic, place.partition, fault)
 

@@ -362,6 +362,12 @@ class NodeSettings:
         """Free bytes below which writes to a disk of that size are slowed down."""
         return int(self.tierlog_disk_free_throttle_factor * self.disk_refuse_below(total_bytes))
 
+    def store_floor(self, total_bytes: int) -> int:
+        """Free bytes that a store in a folder leaves on a disk of that size.
+
+        Half of what producers leave: when they are refused, uploads go on, and make room."""
+        return self.disk_refuse_below(total_bytes) // 2
+
     def _check_together(self) -> None:
         advertise = self.advertise_address
         _ = self.listen_address, self.http_address  # Raise where they cannot be read.

@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from tierlog.http.coldreadings import (
+    backlog_of,
     by_request,
     by_tiered_topic,
     cold_bytes,
     cold_gets,
     cold_segments,
     failing_count,
+    fenced_count,
+    late_count,
     of_proxy,
     of_tier,
 )
 from tierlog.http.family import Family
+from tierlog.http.readings import once
 
 STORE: Final = (
     Family(
@@ -101,6 +105,38 @@ COLD_TIER: Final = (
         "gauge",
         "Tiered partitions whose last try failed; `/state` has their errors.",
         of_tier(failing_count),
+    ),
+    Family(
+        "tierlog_tier_fenced_partitions",
+        "gauge",
+        "Partitions that take no more records, since another process publishes them: two nodes "
+        "run on copies of one data directory, or a newer leader has taken over. 0, always.",
+        of_tier(fenced_count),
+    ),
+    Family(
+        "tierlog_tier_late_partitions",
+        "gauge",
+        "Partitions that are not open: their log is gone, and the store has not said yet where "
+        "it ended.",
+        once(late_count),
+    ),
+    Family(
+        "tierlog_tier_backlog_bytes",
+        "gauge",
+        "Bytes that are sealed and not in the store yet.",
+        of_tier(lambda tier: backlog_of(tier).bytes),
+    ),
+    Family(
+        "tierlog_tier_backlog_segments",
+        "gauge",
+        "Segments that are sealed and not in the store yet.",
+        of_tier(lambda tier: backlog_of(tier).segments),
+    ),
+    Family(
+        "tierlog_tier_upload_lag_seconds",
+        "gauge",
+        "Age of the oldest record that is not in the store, over all topics.",
+        of_tier(lambda tier: backlog_of(tier).lag_ms / 1000),
     ),
     Family(
         "tierlog_tier_uploaded_bytes_total",

@@ -6,7 +6,7 @@ tier's last look, a second ago at most.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tierlog.http.readings import once
 
@@ -77,6 +77,31 @@ def segments_of(head: Head) -> int:
 
 def failing_count(tier: ColdTier) -> int:
     return sum(one.status.last_error is not None for one in tier.partitions.values())
+
+
+def fenced_count(tier: ColdTier) -> int:
+    return sum(one.prefix.fence is not None for one in tier.partitions.values())
+
+
+def late_count(view: NodeView) -> int:
+    return sum(one.late is not None for topic in view.node.topics for one in topic.partitions)
+
+
+class Backlog(NamedTuple):
+    """What waits for its upload, as of the tier's last look."""
+
+    bytes: int
+    segments: int
+    lag_ms: int
+
+
+def backlog_of(tier: ColdTier) -> Backlog:
+    found = [one.status for one in tier.partitions.values()]
+    return Backlog(
+        bytes=sum(one.backlog_bytes for one in found),
+        segments=sum(one.backlog_segments for one in found),
+        lag_ms=max((one.lag_ms for one in found), default=0),
+    )
 
 
 def cold_gets(view: NodeView) -> Iterable[Reading]:

@@ -322,6 +322,20 @@ DISK: Final = (
         once(lambda view: view.node.space.marks.throttle_bytes),
     ),
     Family(
+        "tierlog_disk_hours_left",
+        "gauge",
+        "Hours until producers are refused for want of room, at the rate of the last minutes: "
+        "while the store is away that of the producers, else that of the disk. +Inf while it does "
+        "not fill up.",
+        once(lambda view: view.node.hours_left),
+    ),
+    Family(
+        "tierlog_disk_filling_bytes_per_second",
+        "gauge",
+        "That rate.",
+        once(lambda view: view.node.filling.rate(is_draining=view.node.is_draining)),
+    ),
+    Family(
         "tierlog_disk_refuse_below_bytes",
         "gauge",
         "With less room than this, producing is refused.",

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from tierlog.http.coldreadings import segments_of
+from tierlog.http.coldreadings import backlog_of, segments_of
 from tierlog.http.message import Request, Response
 from tierlog.http.readings import api_name
 
@@ -81,10 +82,18 @@ def disk(view: NodeView) -> dict[str, object]:
         "refuse_below_bytes": marks.refuse_bytes,
         "is_refusing": node.space.is_refusing,
         "throttle_ms": node.space.throttle_ms,
+        "filling_bytes_per_s": round(node.filling.rate(is_draining=node.is_draining)),
+        "produced_bytes_per_s": round(node.filling.produced_rate),
+        "hours_left": finite(node.hours_left),
         "open_files": len(node.directory.pool),
         "syncs_pending": node.directory.syncs.pending_count,
         "syncs_running": node.directory.syncs.running_count,
     }
+
+
+def finite(number: float) -> float | None:
+    """JSON knows no infinity: None."""
+    return round(number, 3) if math.isfinite(number) else None
 
 
 def connections(view: NodeView) -> dict[str, object]:
@@ -125,6 +134,7 @@ def tier(view: NodeView) -> dict[str, object] | None:
         "is_ready": tier.is_ready,
         "is_refused": tier.refusal is not None,
         "trouble": view.store_trouble,
+        "backlog": backlog_of(tier)._asdict(),
         "uploads": asdict(tier.stats),
         "deleted_topics": deleted_topics(tier),
         "unknown_topics": list(tier.orphans.unknown),
@@ -166,7 +176,12 @@ def described_topic(topic: Topic, tiering: Tiering | None = None) -> dict[str, o
         "fetched_bytes": stats.bytes_out,
         "partitions": [
             described_partition(one) | uploads_of(known.get((topic_id, one.index)))
+            for one in topic.opened
+        ],
+        "late_partitions": [
+            {"index": one.index, "reason": str(one.late)}
             for one in topic.partitions
+            if one.late is not None
         ],
     }
 
@@ -183,6 +198,7 @@ def uploads_of(tiered: TieredPartition | None) -> dict[str, object]:
         "backlog_segments": status.backlog_segments,
         "upload_lag_ms": status.lag_ms,
         "upload_error": status.last_error,
+        "fence": None if tiered.prefix.fence is None else str(tiered.prefix.fence),
     }
 
 
