@@ -32,8 +32,8 @@ class Ledger:
     def note_cleaning(self, end: int, now_ms: int) -> None:
         """A cleaning of what lies below `end` begins."""
         self.cleaned_ms.append(now_ms)
-        for offset, (_, value) in self.durable.items():
-            if value is None and offset < end:
+        for offset, candidates in self.written.items():
+            if offset < end and any(value is None for _, value in candidates):
                 self.covered.setdefault(offset, now_ms)
 
     def last(self) -> dict[bytes, tuple[int, bytes | None]]:
