@@ -136,7 +136,7 @@ def restore(
 def verify(
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC]...", help="All, by default.", show_default=False),
+        typer.Argument(metavar="TOPIC", help="All, by default.", show_default=False),
     ] = None,
     store: Annotated[
         str | None,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tierlog.cold import headage, invariants
+from tierlog.cold import canonical, headage, invariants
 from tierlog.cold.agreed import WRONG, read_agreed
 from tierlog.cold.audit import Finding, Kind, PartitionAudit
 from tierlog.cold.audit_object import Fault, ObjectAudit
@@ -119,7 +119,8 @@ class _Round:
             reason = fault.reason
             self._add(Kind.HEAD_WRONG, self._keys.head, "a manifest that holds together", reason)
             return self._audit(None, None)
-        self._check_place(head)
+        if not self._is_here(head):
+            return self._audit(None, None)
         self._check_known(head)
         listed = await self._listed()
         walk = Walk(self._store, self._keys, head, tasks=self._env.tasks)
@@ -140,7 +141,8 @@ class _Round:
             self._add(Kind.HEAD_MISSING, self._keys.head, expected, "there is none")
         return self._audit(None, None)
 
-    def _check_place(self, head: Head) -> None:
+    def _is_here(self, head: Head) -> bool:
+        """Whether it is the manifest of this partition; what it lists is not here else."""
         subject = self._subject
         if (head.topic_id, head.partition) != (subject.topic_id, subject.partition):
             self._add(
@@ -149,6 +151,7 @@ class _Round:
                 f"the manifest of {subject.topic_id}/{subject.partition}",
                 f"that of {head.topic_id}/{head.partition}",
             )
+            return False
         if head.incarnation not in self._check._lives:
             self._add(
                 Kind.HEAD_WRONG,
@@ -156,6 +159,7 @@ class _Round:
                 "a life of the cluster that STATE knows",
                 f"life {head.incarnation.number} ({head.incarnation.id})",
             )
+        return True
 
     def _check_known(self, head: Head) -> None:
         known = self._check._known
@@ -307,6 +311,7 @@ class _Round:
 
 
 def _opened_head(key: str, got: Got) -> tuple[Head, Stat]:
+    canonical.require_plain(got.data, key=key)
     head = decode_head(got.data, key=key)
     invariants.check(head, previous=None)
     return head, got.stat
@@ -314,7 +319,8 @@ def _opened_head(key: str, got: Got) -> tuple[Head, Stat]:
 
 async def ask(store: ObjectStore, key: str, entry: Entry, stat: Stat | None) -> Fault | None:
     """What the store says of an object, without reading it. `stat`: as it was listed, if it was."""
-    if stat is not None and stat.crc32c is None:
+    is_unnamed = stat is not None and entry.version_id is not None and stat.version_id is None
+    if stat is not None and (stat.crc32c is None or is_unnamed):
         try:
             stat = await store.head(key)
         except NoSuchObject:

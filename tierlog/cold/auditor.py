@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tierlog.cold import canonical
 from tierlog.cold.agreed import WRONG, read_agreed
 from tierlog.cold.audit import AuditReport, Finding, Kind, PartitionAudit, Subject
 from tierlog.cold.audit_partition import AuditSettings, PartitionCheck
-from tierlog.cold.clusterstate import ClusterState, decode_format, decode_state
+from tierlog.cold.clusterstate import ClusterState, decode_format, decode_state, encode_format
 from tierlog.cold.crew import Crew
 from tierlog.cold.errors import ColdCorrupt
 from tierlog.cold.layout import FORMAT_JSON, STATE, TOPICS, PartitionKeys, cluster_prefix
@@ -94,14 +96,11 @@ class Auditor:
     async def _check_format(self) -> None:
         key = self._prefix + FORMAT_JSON
         try:
-            found = await read_agreed(self._store, key, lambda got: decode_format(got.data))
+            await read_agreed(self._store, key, partial(_check_format, self._cluster_id))
         except NoSuchObject:
             self._add(Kind.FORMAT_WRONG, key, f"cluster {self._cluster_id}", "there is none")
         except ColdCorrupt as fault:
             self._add(Kind.FORMAT_WRONG, key, f"cluster {self._cluster_id}", fault.reason)
-        else:
-            if found != self._cluster_id:
-                self._add(Kind.FORMAT_WRONG, key, f"cluster {self._cluster_id}", f"cluster {found}")
 
     async def _read_state(self) -> ClusterState | None:
         key = self._prefix + STATE
@@ -223,7 +222,15 @@ class Auditor:
             await asyncio.sleep(wait)
 
 
+def _check_format(cluster_id: str, got: Got) -> None:
+    if (found := decode_format(got.data)) != cluster_id:
+        raise ColdCorrupt(FORMAT_JSON, f"cluster {found}")
+    if got.data != encode_format(cluster_id):
+        raise ColdCorrupt(FORMAT_JSON, "other bytes than were written")
+
+
 def _opened_state(got: Got) -> ClusterState:
+    canonical.require_plain(got.data, key=STATE)
     return decode_state(got.data)
 
 
