@@ -12,7 +12,9 @@ from unittest.mock import patch
 
 from tests.planted.bugs import Bug
 from tests.simulation.cold import cold
-from tierlog.cold import invariants, sending
+from tierlog.cold import invariants, scrubber, sending
+from tierlog.cold.audit import Kind
+from tierlog.cold.audit_object import Fault, ObjectAudit
 from tierlog.cold.cell import Cell, Seen
 from tierlog.cold.choosing import Upcoming
 from tierlog.cold.dropper import PartitionDropper
@@ -20,6 +22,7 @@ from tierlog.cold.head import Head
 from tierlog.cold.layout import segment_key
 from tierlog.cold.publisher import Publisher
 from tierlog.cold.refusals import FencedByNewer, SwapLost
+from tierlog.cold.scrubrepair import SOUND, ScrubRepair
 from tierlog.cold.uploader import PartitionUploader
 from tierlog.fetchproxy.segmentindex import SegmentIndex
 from tierlog.hot import Log
@@ -202,6 +205,42 @@ def producer_ids_reused() -> Iterator[None]:
         yield
 
 
+# Scrubbing
+
+
+@contextmanager
+def one_bad_answer_believed() -> Iterator[None]:
+    """An object that was read wrong once is damaged, and is replaced by the local segment."""
+
+    async def hasty(self: ObjectAudit) -> Fault | None:
+        reason = await self._reason()
+        return None if reason is None else Fault(Kind.OBJECT_WRONG, "other bytes", reason)
+
+    with patch.object(ObjectAudit, "run", hasty):
+        yield
+
+
+@contextmanager
+def judged_by_etag() -> Iterator[None]:
+    """Whatever has another ETag than the last one seen is replaced: ETags are content hashes."""
+    seen: dict[str, str] = {}
+
+    async def by_etag(self: ScrubRepair, partition: Any, key: str, entry: Any) -> Any:
+        stat = await self._store.head(key)
+        return stat if seen.setdefault(key, entry.sha256) != stat.etag else SOUND
+
+    async def suspicious(store: Any, key: str, entry: Any) -> Fault | None:
+        etag = (await store.head(key)).etag
+        is_same = etag == entry.sha256
+        return None if is_same else Fault(Kind.OBJECT_WRONG, entry.sha256, etag)
+
+    with (
+        patch.object(ScrubRepair, "_wrong", by_etag),
+        patch.object(scrubber, "ask", suspicious),
+    ):
+        yield
+
+
 TRIES = 30
 """A change anywhere in the broker shifts every schedule: the pinned seed is where to begin."""
 
@@ -222,4 +261,6 @@ COLD_BUGS = (
     bug("drop before the publish", dropped_before_published, 2),
     bug("serve chunks unchecked", chunks_unchecked, 3),
     bug("give out producer ids again after a restore", producer_ids_reused, 7),
+    bug("scrub: believe one bad answer", one_bad_answer_believed, 0),
+    bug("scrub: replace what has another ETag", judged_by_etag, 0),
 )

@@ -7,8 +7,8 @@ seam between the tiers, and trims now and then. The store refuses, hangs, answer
 did what was asked, lets writes land late, cuts and flips answers, goes away for seconds or hours.
 The node is stopped, killed (also in the middle of a request), loses power, its disk, or its
 identity to a copy of itself. A lost disk is restored from the bucket: then what was published is
-promised, and no more. In one seed of ten the store lies about conditional writes; one in ten has no
-faults at all.
+promised, and no more. The scrubber walks over everything all the while. In one seed of ten the
+store lies about conditional writes; one in ten has no faults at all.
 
 Checked at every step: the invariants of `cold_oracle`. At the end: that everything came to the
 bucket, and, after one more end of the process, the history of all clients (`tierlog.sim.verdict`).
@@ -42,6 +42,7 @@ from tests.simulation.cold_node import ColdLives
 from tests.simulation.cold_oracle import WatchedBucket, Where
 from tierlog.client import ProducerSettings
 from tierlog.cold.changes import Append
+from tierlog.cold.scrubber import ScrubSettings
 from tierlog.cold.tree import Limits
 from tierlog.env import Env
 from tierlog.sim.history import Place
@@ -59,6 +60,15 @@ STEPS_MAX = 300_000
 UPLOADED_S = 300
 """How long after the last fault a record may still be on the disk alone: the longest pause between
 two tries is a minute."""
+
+SCRUB = ScrubSettings(
+    manifest_period_ms=20_000,
+    object_period_ms=30_000,
+    byte_period_ms=30_000,
+    probe_period_ms=60_000,
+    save_period_ms=5_000,
+)
+"""Everything is looked at once or twice in a life; hours of outage must not be full of it."""
 
 PRODUCERS = {
     "writer-0": ProducerSettings(delivery_timeout_s=DELIVERY_S),
@@ -83,6 +93,7 @@ def small() -> Iterator[None]:
         stack.enter_context(patch.dict(Append.__init__.__kwdefaults__, limits=limits))
         stack.enter_context(patch("tierlog.objectstore.probe.RACER_COUNT", 3))
         stack.enter_context(patch("tierlog.broker.looplag.SAMPLE_S", 1000.0))
+        stack.enter_context(patch("tierlog.cold.scrubber.SETTINGS", SCRUB))
         yield
 
 

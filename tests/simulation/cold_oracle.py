@@ -10,6 +10,7 @@ pages and objects with nothing but their formats, and holds them to this:
 `Watch` looks at the node between any two callbacks:
 - T3: what the local log has let go is published; what consumers see is durable.
 - The node believes of the bucket what the bucket says, no more; what is published is durable here.
+- The scrubber has no finding: everything that is published is there, whatever the store stutters.
 - T5: the high watermark never goes back, from one process to the next.
 """
 
@@ -26,6 +27,7 @@ from tierlog.cold.codec import decode_head, open_page
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head, PageRef
 from tierlog.cold.page import IndexPage, LeafPage
+from tierlog.cold.scrubber import Scrubber
 from tierlog.cold.tier import ColdTier
 from tierlog.objectstore.port import Written
 from tierlog.objectstore.shelf import Shelf
@@ -99,6 +101,9 @@ class Oracle:
             found = sha256(write.item.data).hexdigest()
             before = self.hashes.setdefault(key, found)
             require(before == found, f"{key} was written twice, with other bytes")
+            # Nothing of ours is ever wrong here: whoever repairs it was misled.
+            is_over = write.kind in ("put", "put_if_match")
+            require(not is_over or not self.trusts, f"{key} is sound, and was written over")
 
     def deleted(self, keys: list[str]) -> None:
         """T6."""
@@ -260,6 +265,13 @@ class Watch:
             self._deleted = len(bucket.deleted)
         if self.tier is not None:
             self._look(self.tier, bucket.oracle)
+            self._check_scrubber(self.tier, bucket.oracle)
+
+    def _check_scrubber(self, tier: ColdTier, oracle: Oracle) -> None:
+        for chore in tier.chores:
+            if isinstance(chore, Scrubber) and chore.findings and oracle.trusts:
+                finding = next(iter(chore.findings.values()))
+                raise Broken(f"a false finding: {finding.sentence}")
 
     def _look(self, tier: ColdTier, oracle: Oracle) -> None:
         for key, partition in tier.partitions.items():

@@ -18,9 +18,10 @@ from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.head import Incarnation
 from tierlog.cold.refusals import ForeignIncarnation
 from tierlog.cold.restore import find_clusters
+from tierlog.cold.scrubber import Scrubber
 from tierlog.cold.tier import ColdTier
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
-from tierlog.config.directories import CACHE
+from tierlog.config.directories import CACHE, COLD
 from tierlog.errors import TierlogError
 from tierlog.fetchproxy.proxy import FetchProxy
 from tierlog.fetchproxy.settings import ProxySettings, default_cache_bytes
@@ -103,6 +104,16 @@ class Tiering:
             on_founded=on_founded,
             on_refused=self._refused,
         )
+        self.scrubber = Scrubber(
+            env,
+            store,
+            self.tier.partitions,
+            self.tier.pages,
+            path=f"{data}/{COLD}",
+            stats=self.tier.stats,
+            probe=partial(probe, store, env.rng),
+        )
+        self.tier.chores.append(self.scrubber)
         self.proxy = FetchProxy(env, store, proxy_settings(env, settings, data), f"{data}/{CACHE}")
         self._env = env
         self._on_foreign = on_foreign

@@ -94,6 +94,7 @@ def summary(state: dict[str, Any]) -> list[str]:
         ("data", disk["path"]),
         ("store", state["store"]),
         ("cold tier", tier_line(state.get("tier"))),
+        ("scrub", scrub_line(state.get("tier"))),
         ("disk", disk_line(disk)),
         ("connections", connection_line(connections)),
     ]
@@ -125,6 +126,24 @@ def tier_line(tier: dict[str, Any] | None) -> str:
         f"{show_bytes(reads['read_bytes'])} read; {count:,} requests, {errors:,} failed"
     )
     return numbers if tier["trouble"] is None else f"{tier['trouble']}; {numbers}"
+
+
+def scrub_line(tier: dict[str, Any] | None) -> str:
+    """What was looked at in the store since the start; first, what is damaged."""
+    if tier is None or "scrub" not in tier:  # An older node.
+        return ""
+    scrub, done = tier["scrub"], tier["uploads"]
+    numbers = (
+        f"{done['scrubbed_manifests']:,} manifests, {done['scrubbed_objects']:,} objects and "
+        f"{show_bytes(done['scrubbed_bytes'])} checked, {done['scrub_repairs']:,} repaired"
+    )
+    if not scrub["findings"]:
+        return numbers
+    first = scrub["named"][0]
+    return (
+        f"{scrub['findings']:,} DAMAGED, as {first['kind']} in {first['place']} "
+        f"({first['key']}): {first['advice']}; {numbers}"
+    )
 
 
 def connection_line(connections: dict[str, Any]) -> str:

@@ -90,7 +90,7 @@ class PartitionCheck:
 
     async def read_head(self) -> tuple[Head, Stat]:
         """Raises `NoSuchObject`, `ColdCorrupt` and `InvariantBroken`."""
-        check = partial(_opened_head, self._keys.head)
+        check = partial(opened_head, self._keys.head)
         return await read_agreed(self._store, self._keys.head, check, self._env.tasks)
 
 
@@ -234,13 +234,21 @@ class _Round:
                 await crew.give(self._check_object(walk, head, entry, stat))
 
     async def _check_object(self, walk: Walk, head: Head, entry: Entry, stat: Stat | None) -> None:
-        fault = await ask(self._store, self._keys.full(entry.key), entry, stat)
+        fault = await self._ask(entry, stat)
         if fault is None and self._settings.is_deep:
             fault = await self._read(head, entry)
         elif fault is not None and fault.kind is Kind.OBJECT_HIDDEN and self._settings.is_deep:
             fault = await self._read(head, entry) or fault
         if fault is not None:
             walk.complain(fault.kind, entry, fault.expected, fault.found)
+
+    async def _ask(self, entry: Entry, stat: Stat | None) -> Fault | None:
+        """A listing has neither versions nor, on S3, checksums; what it does not have is gone."""
+        key = self._keys.full(entry.key)
+        is_told = stat is None or (stat.crc32c is not None and entry.version_id is None)
+        if is_told:
+            return await judge(self._store, key, entry, stat)
+        return await ask(self._store, key, entry)
 
     async def _read(self, head: Head, entry: Entry) -> Fault | None:
         key = self._keys.full(entry.key)
@@ -310,21 +318,25 @@ class _Round:
         )
 
 
-def _opened_head(key: str, got: Got) -> tuple[Head, Stat]:
+def opened_head(key: str, got: Got) -> tuple[Head, Stat]:
+    """Raises `ColdCorrupt` and `InvariantBroken`."""
     canonical.require_plain(got.data, key=key)
     head = decode_head(got.data, key=key)
     invariants.check(head, previous=None)
     return head, got.stat
 
 
-async def ask(store: ObjectStore, key: str, entry: Entry, stat: Stat | None) -> Fault | None:
-    """What the store says of an object, without reading it. `stat`: as it was listed, if it was."""
-    is_unnamed = stat is not None and entry.version_id is not None and stat.version_id is None
-    if stat is not None and (stat.crc32c is None or is_unnamed):
-        try:
-            stat = await store.head(key)
-        except NoSuchObject:
-            stat = None
+async def ask(store: ObjectStore, key: str, entry: Entry) -> Fault | None:
+    """What the store says of an object, without reading it."""
+    try:
+        stat = await store.head(key)
+    except NoSuchObject:
+        stat = None
+    return await judge(store, key, entry, stat)
+
+
+async def judge(store: ObjectStore, key: str, entry: Entry, stat: Stat | None) -> Fault | None:
+    """`stat` is what stands under the key now; None: nothing."""
     if entry.version_id is None or (stat is not None and stat.version_id == entry.version_id):
         return _compared(entry, stat)
     try:

@@ -117,7 +117,7 @@ class ColdTier:
         self._unsaved: set[str] = set()
         """Topics that the bucket may not know as they are now."""
         self._copies = LocalCopies(env, f"{data}/cold")
-        self._pages = PageCache(store)
+        self.pages = PageCache(store)
         self._pace = Pace(
             env.clock, env.rng, ms_min=settings.backoff_ms_min, ms_max=settings.backoff_ms_max
         )
@@ -169,7 +169,7 @@ class ColdTier:
         keys = PartitionKeys(self._prefix, topic_id, index)
 
         async def seed_of(head: Head) -> Seed:
-            return await seed_from(self._store, ColdPrefix(keys, self._pages, head=head), head)
+            return await seed_from(self._store, ColdPrefix(keys, self.pages, head=head), head)
 
         head = await self.known_head(topic_id, index)
         return await open_tiered(directory, name, settings, head, seed_of)
@@ -202,7 +202,7 @@ class ColdTier:
             incarnation=self._incarnation,
             copies=self._copies,
         )
-        prefix = ColdPrefix(keys, self._pages, head=await publisher.load())
+        prefix = ColdPrefix(keys, self.pages, head=await publisher.load())
         self.partitions[topic_id, index] = TieredPartition(
             self._env,
             self._store,

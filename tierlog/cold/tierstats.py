@@ -20,6 +20,16 @@ class TierStats:
     failure_count: int = 0
     """Tries that did not succeed, of whatever kind."""
     probe_count: int = 0
+    scrubbed_manifests: int = 0
+    """Walked from HEAD to the last page."""
+    scrubbed_objects: int = 0
+    """That the store was asked for."""
+    scrubbed_bytes: int = 0
+    """Of objects that were read to their end."""
+    scrub_findings: int = 0
+    """Damages that were seen, repaired or not."""
+    scrub_repairs: int = 0
+    """Objects, pages and HEADs that were put back."""
 
 
 @dataclass(slots=True, kw_only=True)

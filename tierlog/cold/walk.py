@@ -46,6 +46,8 @@ class Walk:
     ) -> None:
         """Pages are looked at in threads, if there are `tasks`."""
         self.findings: list[Finding] = []
+        self.lost: list[PageRef] = []
+        """Pages that are gone."""
         self.last: Entry | None = None
         """The last segment."""
         self.subject = Subject(head.topic, head.topic_id, head.partition)
@@ -163,6 +165,7 @@ class Walk:
         try:
             return await read_agreed(self._store, key, partial(_checked, ref), self._tasks)
         except NoSuchObject:
+            self.lost.append(ref)
             self.complain(Kind.PAGE_MISSING, ref, f"a page of {ref.segments} segments", "none")
         except ColdCorrupt as fault:
             self.complain(Kind.PAGE_WRONG, ref, f"SHA-256 {ref.sha256}", fault.reason)

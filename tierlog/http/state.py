@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 PARTITIONS_A_TURN: Final = 500
 """About three milliseconds."""
 
+FINDINGS_NAMED = 20
+"""Of those that the scrubber knows: one cause often makes many."""
+
 
 class State:
     def __init__(self, view: NodeView) -> None:
@@ -124,10 +127,32 @@ def tier(view: NodeView) -> dict[str, object] | None:
         "is_refused": tier.refusal is not None,
         "trouble": view.store_trouble,
         "uploads": asdict(tier.stats),
+        "scrub": scrub(view.tiering),
         "reads": asdict(proxy.stats),
         "cache_bytes": proxy.cache.ledger.used,
         "cache_bytes_max": proxy.cache.ledger.budget,
         "requests": {} if view.store_stats is None else asked_of(view.store_stats),
+    }
+
+
+def scrub(tiering: Tiering) -> dict[str, object]:
+    """What the scrubber knows to be damaged, and how often it has been everywhere."""
+    scrubber = tiering.scrubber
+    found = list(scrubber.findings.values())
+    return {
+        "findings": len(found),
+        "named": [
+            {
+                "kind": one.kind.value,
+                "place": one.place,
+                "key": one.key,
+                "expected": one.expected,
+                "found": one.found,
+                "advice": one.advice,
+            }
+            for one in found[:FINDINGS_NAMED]
+        ],
+        "rounds": {name: one.finished for name, one in scrubber.rounds.items()},
     }
 
 
