@@ -62,13 +62,14 @@ UPLOADED_S = 300
 two tries is a minute."""
 
 SCRUB = ScrubSettings(
-    manifest_period_ms=20_000,
-    object_period_ms=30_000,
-    byte_period_ms=30_000,
-    probe_period_ms=60_000,
-    save_period_ms=5_000,
+    manifest_period_ms=2_000,
+    object_period_ms=3_000,
+    byte_period_ms=4_000,
+    probe_period_ms=20_000,
+    sum_period_ms=500,
+    save_period_ms=1_000,
 )
-"""Everything is looked at once or twice in a life; hours of outage must not be full of it."""
+"""Lives are short: everything is looked at a few times in each."""
 
 PRODUCERS = {
     "writer-0": ProducerSettings(delivery_timeout_s=DELIVERY_S),

@@ -53,8 +53,6 @@ FILE = "scrub.json"
 DAY_MS = 86_400_000
 STEPS_A_TURN = 16
 """Of each round, before others have a turn."""
-TOTALS_MS = 60_000
-"""How long sums over all partitions are believed."""
 PAUSE_MS_MIN, PAUSE_MS_MAX = 10_000, 600_000
 """After the store did not answer: twice as long each time."""
 TRIES_MAX = 3
@@ -72,6 +70,8 @@ class ScrubSettings:
     """75 requests each."""
     bytes_per_second: float = 64 << 20
     """While an object is read; the mean is a ninetieth of everything a day."""
+    sum_period_ms: int = 60_000
+    """How long sums over all partitions are believed, and the longest wait for something new."""
     save_period_ms: int = 60_000
     """Between two writes of where it stands: so much is looked at again after a crash."""
 
@@ -160,7 +160,7 @@ class Scrubber:
 
     def _due_ms(self, name: str) -> float:
         now_ms = self._env.clock.now_ms()
-        if not 0 <= now_ms - self._totals_ms < TOTALS_MS:
+        if not 0 <= now_ms - self._totals_ms < self._settings.sum_period_ms:
             self._sum_up(now_ms)
         total = self._totals[name]
         unit = total / max(self._totals["objects"], 1) if name == "bytes" else 1
@@ -180,7 +180,9 @@ class Scrubber:
         now_ms = self._env.clock.now_ms()
         due = min(self._next_probe_ms, *(self._due_ms(name) for name in self.rounds))
         pause_ms = self._pause_ms * (0.5 + self._env.rng.random() / 2)
-        self.due_from_ms = max(min(max(due, now_ms + 1), now_ms + TOTALS_MS), now_ms + pause_ms)
+        self.due_from_ms = max(
+            min(max(due, now_ms + 1), now_ms + self._settings.sum_period_ms), now_ms + pause_ms
+        )
 
     # Steps
 
