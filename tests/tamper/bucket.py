@@ -5,7 +5,7 @@ skip, one with a few segments in HEAD alone. Objects are kilobytes, so that a th
 minute.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -101,7 +101,7 @@ class TestBucket:
         place = publisher.place.topic_id, publisher.place.partition
         for _ in range(count):
             head = await publisher.claim()
-            self._note(place)
+            await self._note(place)
             entry = await self.upload(publisher, head.next_offset, rng)
             change = Append(
                 [entry],
@@ -112,7 +112,7 @@ class TestBucket:
                 trimmed_to=head.log_start,
             )
             await publisher.commit(change)
-            self._note(place)
+            await self._note(place)
             self.clock.seconds += MINUTE_S
 
     async def upload(self, publisher: Publisher, base: int, rng: Random) -> Entry:
@@ -152,8 +152,8 @@ class TestBucket:
         written = await self.store.put_if_absent(publisher.keys.full(key), body)
         return replace(tail.entry, version_id=written.version_id)
 
-    def _note(self, place: tuple[str, int]) -> None:
-        data = self.store.shelf.items[self.keys(place).head].data
+    async def _note(self, place: tuple[str, int]) -> None:
+        data = bytes((await self.store.get(self.keys(place).head)).data)
         noted = self.heads.setdefault(place, [])
         if not noted or noted[-1] != data:
             noted.append(data)
@@ -205,15 +205,18 @@ def _split(data: bytes) -> list[tuple[bytes, object]]:
     ]
 
 
-async def make_bucket(seed: int = 1, store_type: type[MemoryStore] = MemoryStore) -> TestBucket:
+async def make_bucket(
+    seed: int = 1, make_store: Callable[[HandClock], MemoryStore] = MemoryStore
+) -> TestBucket:
     clock, rng = HandClock(), Random(seed)
     env = new_env(clock)
-    bucket = TestBucket(env, clock, store_type(clock))
+    bucket = TestBucket(env, clock, make_store(clock))
     await bucket.found()
     deep, moved, few = (bucket.publisher(place) for place in PLACES)
     await bucket.publish(deep, 15, rng)
     await bucket.publish(moved, 5, rng)
-    head = await moved.commit(MoveLogStart(Offset(bucket.head(PLACES[1]).next_offset + 7)))
+    head = await moved.claim()
+    head = await moved.commit(MoveLogStart(Offset(head.next_offset + 7)))
     entry = await bucket.upload(moved, head.log_start, rng)
     change = Append(
         [entry],
@@ -225,8 +228,8 @@ async def make_bucket(seed: int = 1, store_type: type[MemoryStore] = MemoryStore
     )
     await moved.commit(change)
     await bucket.publish(moved, 4, rng)
-    middle = bucket.head(PLACES[1]).entries or bucket.head(PLACES[1]).leaves
-    await moved.commit(MoveLogStart(middle[0].base))
+    head = await moved.claim()
+    await moved.commit(MoveLogStart((head.entries or head.leaves)[0].base))
     await bucket.publish(moved, 2, rng)
     await bucket.publish(few, 3, rng)
     clock.seconds += DAY_S
