@@ -16,6 +16,7 @@ from tierlog.objectstore.shelf import Item, Shelf
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
 from tierlog.sim.storefaults import StoreFaults
+from tierlog.types import LeaderEpoch
 
 QUICK = ScrubSettings(
     manifest_period_ms=5_000,
@@ -302,7 +303,7 @@ def test_a_store_that_begins_to_lie_is_refused_by_the_next_probe() -> None:
 def test_a_fenced_partition_is_its_leaders_to_scrub() -> None:
     async def scenario(node: TierNode, scrubber: Scrubber) -> None:
         head = head_in(bucket_of(node))
-        writer = head.writer._replace(leader_epoch=9, process="another")
+        writer = head.writer._replace(leader_epoch=LeaderEpoch(9), process="another")
         successor = replace(head, version=head.version + 1, nonce="x", writer=writer)
         rewrite(node, KEYS.head, encode_head(successor))
         key = segment_keys(node)[0]

@@ -216,7 +216,13 @@ def one_bad_answer_believed() -> Iterator[None]:
         reason = await self._reason()
         return None if reason is None else Fault(Kind.OBJECT_WRONG, "other bytes", reason)
 
-    with patch.object(ObjectAudit, "run", hasty):
+    async def unread(self: ScrubRepair, partition: Any, key: str, entry: Any) -> Any:
+        return await self._store.head(key)
+
+    with (
+        patch.object(ObjectAudit, "run", hasty),
+        patch.object(ScrubRepair, "_wrong", unread),
+    ):
         yield
 
 
@@ -250,7 +256,7 @@ def bug(name: str, plant: Callable[[], Any], seed: int) -> Bug:
 
 
 COLD_BUGS = (
-    bug("take a refused swap for a lost one", refused_taken_for_lost, 14),
+    bug("take a refused swap for a lost one", refused_taken_for_lost, 31),
     bug("repeat a refused swap on the new ETag", swap_repeated_on_the_new_etag, 4),
     bug("remember HEAD instead of reading it", head_read_once, 0),
     bug("claim without the process", claimed_without_process, 4),

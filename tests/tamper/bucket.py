@@ -147,7 +147,7 @@ class TestBucket:
             lineage=(EpochStart(EPOCH, Offset(0)),),
         )
         known = self.batches.setdefault((place.topic_id, place.partition), {})
-        known.update((header.base_offset, bytes(one)) for one, header in _split(data))
+        known.update(_split(data))
         body = BytesBody(data + tail.data)
         written = await self.store.put_if_absent(publisher.keys.full(key), body)
         return replace(tail.entry, version_id=written.version_id)
@@ -198,11 +198,11 @@ def _living(entries: Sequence[Entry], head: Head) -> list[str]:
     return [one.key for one in entries if one.next_offset > head.log_start]
 
 
-def _split(data: bytes) -> list[tuple[bytes, object]]:
-    return [
-        (data[position : position + header.size_bytes], header)
+def _split(data: bytes) -> dict[int, bytes]:
+    return {
+        header.base_offset: data[position : position + header.size_bytes]
         for position, header in iter_batches(data)
-    ]
+    }
 
 
 async def make_bucket(

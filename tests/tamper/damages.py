@@ -40,7 +40,7 @@ async def put(bucket: TestBucket, key: str, data: bytes) -> None:
     await bucket.store.put(key, BytesBody(data))
 
 
-def place_in(key: str, data: bytes, rng: Random) -> int:
+def place_in(key: str, data: bytearray, rng: Random) -> int:
     place = rng.randrange(len(data))
     if place == GZIP_SYSTEM and key.endswith((HEAD, STATE)):
         return place - 1

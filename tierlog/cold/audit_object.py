@@ -70,48 +70,38 @@ class ObjectAudit:
 
     async def run(self) -> Fault | None:
         """None: it is sound. Raises `NoSuchObject` and what the store does."""
-        reasons: set[str] = set()
-        for _ in range(READS_MAX):
-            reason = await self._reason()
-            if reason is None:
-                return None
-            found = await self._agreed_sha256()
-            if found != self._entry.sha256:
-                expected = f"SHA-256 {self._entry.sha256}"
-                return Fault(Kind.OBJECT_WRONG, expected, f"{reason}; SHA-256 {found}")
-            if reason in reasons:
-                return Fault(Kind.OBJECT_UNSOUND, "a sound segment object", reason)
-            reasons.add(reason)
-        raise differs(self._key)
-
-    async def _agreed_sha256(self) -> str:
-        """The same twice, or the right one."""
+        if await self._reason() is None:
+            return None
         seen: set[str] = set()
         for _ in range(READS_MAX):
-            whole = sha256()
-            await self._each(0, self._entry.size, whole.update)
-            digest = whole.hexdigest()
-            if digest == self._entry.sha256 or digest in seen:
-                return digest
-            seen.add(digest)
+            digest = sha256()
+            reason = await self._reason(digest.update)
+            found = digest.hexdigest()
+            if found == self._entry.sha256:
+                # These very bytes were published: what is wrong with them is no bad line's fault.
+                unsound = Fault(Kind.OBJECT_UNSOUND, "a sound segment object", f"{reason}")
+                return None if reason is None else unsound
+            if found in seen:
+                expected = f"SHA-256 {self._entry.sha256}"
+                return Fault(Kind.OBJECT_WRONG, expected, f"{reason}; SHA-256 {found}")
+            seen.add(found)
         raise differs(self._key)
 
     # One reading
 
-    async def _reason(self) -> str | None:
-        """Why these are not the bytes; None if they are."""
+    async def _reason(self, witness: Callable[[Bytes], object] | None = None) -> str | None:
+        """Why these are not the bytes; None if they are. A `witness` sees every byte, in order,
+        also behind the first that is wrong."""
         entry = self._entry
+        rest = bytearray()
+        await self._each(entry.data_bytes, entry.size, rest.extend)
+        tail = bytes(rest)
+        looking = _Looking(self, tail, witness)
         try:
-            rest = bytearray()
-            await self._each(entry.data_bytes, entry.size, rest.extend)
-            tail = bytes(rest)
-            footer = await self._tasks.in_thread(self._open_tail, tail)
-            scan = self._new_scan(footer)
-            await self._each(0, entry.data_bytes, scan.feed)
-            await self._tasks.in_thread(self._compare, scan, tail, footer)
-        except (ColdCorrupt, SegmentUnsound) as fault:
-            return fault.reason if isinstance(fault, ColdCorrupt) else str(fault)
-        return None
+            await self._each(0, entry.data_bytes, looking.feed)
+        except (ColdCorrupt, SegmentUnsound):
+            assert witness is None, "it wants to see all"
+        return await self._tasks.in_thread(looking.end)
 
     async def _each(self, start: int, end: int, take: Callable[[Bytes], object]) -> None:
         """Give each piece to `take`, in a thread, while the next one is fetched."""
@@ -139,7 +129,7 @@ class ObjectAudit:
         got = await self._store.get(self._key, span=span, version_id=self._entry.version_id)
         return got.data
 
-    def _open_tail(self, tail: bytes) -> Footer:
+    def open_tail(self, tail: bytes) -> Footer:
         entry = self._entry
         footer = segment_object.parse_tail(tail, object_size=entry.size, key=entry.key)
         place = footer.topic_id, footer.partition, footer.base, footer.last, footer.data_bytes
@@ -160,7 +150,7 @@ class ObjectAudit:
             segment_object.check_section(section, _part(tail, entry, section), key=entry.key)
         return footer
 
-    def _new_scan(self, footer: Footer) -> SegmentScan:
+    def new_scan(self, footer: Footer) -> SegmentScan:
         return SegmentScan(
             topic=footer.topic,
             topic_id=footer.topic_id,
@@ -171,7 +161,7 @@ class ObjectAudit:
             gaps=[(start, end) for start, end in footer.gaps],  # type: ignore[misc]  # plain ints
         )
 
-    def _compare(self, scan: SegmentScan, tail: bytes, footer: Footer) -> None:
+    def compare(self, scan: SegmentScan, tail: bytes, footer: Footer) -> None:
         entry = self._entry
         parts = {one.name: _part(tail, entry, one) for one in footer.sections}
         made = scan.finish(
@@ -210,6 +200,55 @@ class ObjectAudit:
         if crc32c(index) != footer.index_crc32c:
             raise ColdCorrupt(entry.key, "the checksum of its index is wrong")
         segment_object.open_reader_index(entry, index)
+
+
+class _Looking:
+    """One reading of the batches. Without a witness it ends at the first fault."""
+
+    def __init__(
+        self, audit: ObjectAudit, tail: bytes, witness: Callable[[Bytes], object] | None
+    ) -> None:
+        self._audit = audit
+        self._tail = tail
+        self._witness = witness
+        self._reason: str | None = None
+        self._footer: Footer | None = None
+        self._scan: SegmentScan | None = None
+
+    def feed(self, piece: Bytes) -> None:
+        if self._witness is not None:
+            self._witness(piece)
+        try:
+            self._look(piece)
+        except (ColdCorrupt, SegmentUnsound) as fault:
+            self._reason = self._reason or _said(fault)
+            if self._witness is None:
+                raise
+
+    def _look(self, piece: Bytes) -> None:
+        if self._reason is not None:
+            return
+        if self._scan is None:
+            self._footer = self._audit.open_tail(self._tail)
+            self._scan = self._audit.new_scan(self._footer)
+        self._scan.feed(piece)
+
+    def end(self) -> str | None:
+        """Why these are not the bytes."""
+        if self._witness is not None:
+            self._witness(self._tail)
+        if self._reason is None:
+            assert self._scan is not None, "an object has batches"
+            assert self._footer is not None, "as the scan"
+            try:
+                self._audit.compare(self._scan, self._tail, self._footer)
+            except (ColdCorrupt, SegmentUnsound) as fault:
+                return _said(fault)
+        return self._reason
+
+
+def _said(fault: ColdCorrupt | SegmentUnsound) -> str:
+    return fault.reason if isinstance(fault, ColdCorrupt) else str(fault)
 
 
 def _part(tail: bytes, entry: Entry, section: segment_object.Section) -> bytes:
