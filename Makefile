@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check demo bench bench-kafka native simulate fuzz powerloss crashpoints planted minio-up minio-down clean
+.PHONY: help install format lint types unit test check demo bench bench-kafka native simulate fuzz powerloss crashpoints tamper planted minio-up minio-down clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -68,6 +68,9 @@ powerloss: $(STAMP) ## Recover the log from STATES disk states after power cuts
 crashpoints: $(STAMP) ## Stop the cold tier at each I/O call; CRASHPOINTS="--count N"
 	$(BIN)/python -m tests.crashpoints.search $(CRASHPOINTS)
 	$(BIN)/python -m tests.crashpoints.stage_expire
+
+tamper: $(STAMP) ## Damage a bucket a thousand times; an audit must find each
+	$(BIN)/python -m tests.tamper.search $(TAMPER)
 
 planted: $(STAMP) ## Search anew for every planted bug, and say which seed found it
 	$(BIN)/python -m tests.planted.search

@@ -19,7 +19,17 @@ T = TypeVar("T")
 EXPIRY = ("expire", "collect")
 """Of the story in `stage_expire.py`."""
 
-STAGES = ("start", "state", "claim", "upload", "page sealing", "publish", "drop", "restore")
+STAGES = (
+    "start",
+    "state",
+    "claim",
+    "upload",
+    "page sealing",
+    "publish",
+    "drop",
+    "repair",
+    "restore",
+)
 
 BY_MODULE = {
     "tierlog.cold.restore": "restore",
@@ -31,6 +41,9 @@ BY_MODULE = {
     "tierlog.cold.sweeper": "delete topic",
     "tierlog.cold.expirer": "expire",
     "tierlog.cold.collector": "collect",
+    "tierlog.cold.scrubber": "repair",
+    "tierlog.cold.scrubrepair": "repair",
+    "tierlog.cold.audit_object": "repair",
 }
 BY_FUNCTION = {
     "Publisher._write_pages": "page sealing",
@@ -40,8 +53,11 @@ BY_FUNCTION = {
     "PartitionUploader._send": "upload",
     "Membership.delete_topic": "delete topic",
 }
-OUTERMOST = ("restore", "drop", "delete topic", *EXPIRY)
+OUTERMOST = ("restore", "drop", "repair", "delete topic", *EXPIRY)
 """Stages that count whatever is called inside of them."""
+
+is_repairing: list[bool] = []
+"""Not empty in the chapter of the scrubber: what walks a manifest then is no restore."""
 
 LOOPS = ("asyncio.events", "tierlog.sim.loop")
 """Where every stack of the simulated world begins."""
@@ -60,7 +76,7 @@ def current_stage() -> str | None:
     while (module := str(frame.f_globals.get("__name__", ""))) not in LOOPS:
         stage = BY_FUNCTION.get(frame.f_code.co_qualname) or BY_MODULE.get(module)
         if stage in OUTERMOST or _removes_segments(frame):
-            return stage or "drop"
+            return "repair" if stage == "restore" and is_repairing else stage or "drop"
         found = found or stage
         is_cold = is_cold or module.startswith("tierlog.cold.")
         assert frame.f_back is not None, "everything runs on the loop"

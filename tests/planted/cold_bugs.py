@@ -13,7 +13,9 @@ from unittest.mock import PropertyMock, patch
 from tests.planted.bugs import Bug
 from tests.simulation.cold import cold
 from tierlog.broker.partition import Partition
-from tierlog.cold import invariants, orphanfinder, partitionmaker, sending
+from tierlog.cold import invariants, orphanfinder, partitionmaker, scrubber, sending
+from tierlog.cold.audit import Kind
+from tierlog.cold.audit_object import Fault, ObjectAudit
 from tierlog.cold.cell import Cell, Seen
 from tierlog.cold.choosing import Upcoming
 from tierlog.cold.clusterstate import DeletedTopic
@@ -23,6 +25,7 @@ from tierlog.cold.layout import segment_key
 from tierlog.cold.orphanfinder import OrphanFinder
 from tierlog.cold.publisher import Publisher
 from tierlog.cold.refusals import FencedByNewer, SwapLost
+from tierlog.cold.scrubrepair import SOUND, ScrubRepair
 from tierlog.cold.sweeper import Sweeper
 from tierlog.cold.uploader import PartitionUploader
 from tierlog.fetchproxy.segmentindex import SegmentIndex
@@ -292,6 +295,48 @@ async def _now(value: DeletedTopic) -> DeletedTopic:
     return value
 
 
+# Scrubbing
+
+
+@contextmanager
+def one_bad_answer_believed() -> Iterator[None]:
+    """An object that was read wrong once is damaged, and is replaced by the local segment."""
+
+    async def hasty(self: ObjectAudit) -> Fault | None:
+        reason = await self._reason()
+        return None if reason is None else Fault(Kind.OBJECT_WRONG, "other bytes", reason)
+
+    async def unread(self: ScrubRepair, partition: Any, key: str, entry: Any) -> Any:
+        return await self._store.head(key)
+
+    with (
+        patch.object(ObjectAudit, "run", hasty),
+        patch.object(ScrubRepair, "_wrong", unread),
+    ):
+        yield
+
+
+@contextmanager
+def judged_by_etag() -> Iterator[None]:
+    """Whatever has another ETag than the last one seen is replaced: ETags are content hashes."""
+    seen: dict[str, str] = {}
+
+    async def by_etag(self: ScrubRepair, partition: Any, key: str, entry: Any) -> Any:
+        stat = await self._store.head(key)
+        return stat if seen.setdefault(key, entry.sha256) != stat.etag else SOUND
+
+    async def suspicious(store: Any, key: str, entry: Any) -> Fault | None:
+        etag = (await store.head(key)).etag
+        is_same = etag == entry.sha256
+        return None if is_same else Fault(Kind.OBJECT_WRONG, entry.sha256, etag)
+
+    with (
+        patch.object(ScrubRepair, "_wrong", by_etag),
+        patch.object(scrubber, "ask", suspicious),
+    ):
+        yield
+
+
 TRIES = 30
 """A change anywhere in the broker shifts every schedule: the pinned seed is where to begin."""
 
@@ -317,4 +362,6 @@ COLD_BUGS = (
     bug("sweep a topic that is not deleted", living_topics_swept, 0),
     bug("forget a deleted topic before it is swept", note_removed_first, 0),
     bug("give out producer ids again after a restore", producer_ids_reused, 7),
+    bug("scrub: believe one bad answer", one_bad_answer_believed, 15),
+    bug("scrub: replace what has another ETag", judged_by_etag, 0),
 )

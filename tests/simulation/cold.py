@@ -9,8 +9,8 @@ The node is stopped, killed (also in the middle of a request), loses power, its 
 its identity to a copy of itself. A lost disk is restored from the bucket, a lost log begins where
 the bucket ends: then what was published is promised, and no more. In one seed of six records
 expire, and their objects go after a short grace. In half of the seeds a topic is deleted and swept;
-orphans are collected all the time. In one seed of ten the store lies about conditional writes; one
-in ten has no faults at all.
+orphans are collected all the time, and the scrubber walks over everything. In one seed of ten the
+store lies about conditional writes; one in ten has no faults at all.
 
 Checked at every step: the invariants of `cold_oracle`. At the end: that everything came to the
 bucket, and, after one more end of the process, the history of all clients (`tierlog.sim.verdict`).
@@ -45,6 +45,7 @@ from tests.simulation.cold_node import ColdLives
 from tests.simulation.cold_oracle import WatchedBucket, Where
 from tierlog.client import ProducerSettings
 from tierlog.cold.changes import Append
+from tierlog.cold.scrubber import ScrubSettings
 from tierlog.cold.tiersettings import TierSettings
 from tierlog.cold.tree import Limits
 from tierlog.env import Env
@@ -68,6 +69,16 @@ STEPS_MAX = 300_000
 UPLOADED_S = 300
 """How long after the last fault a record may still be on the disk alone: the longest pause between
 two tries is a minute."""
+
+SCRUB = ScrubSettings(
+    manifest_period_ms=2_000,
+    object_period_ms=3_000,
+    byte_period_ms=4_000,
+    probe_period_ms=20_000,
+    sum_period_ms=500,
+    save_period_ms=1_000,
+)
+"""Lives are short: everything is looked at a few times in each."""
 
 PRODUCERS = {
     "writer-0": ProducerSettings(delivery_timeout_s=DELIVERY_S),
@@ -95,6 +106,7 @@ def small() -> Iterator[None]:
         # Orphans are collected at their second sighting, however young: what is in flight counts.
         hasty = {"orphan_interval_ms": 4_000, "orphan_age_ms": 0, "orphan_sighting_ms": 0}
         stack.enter_context(patch.dict(TierSettings.__init__.__kwdefaults__, hasty))
+        stack.enter_context(patch("tierlog.cold.scrubber.SETTINGS", SCRUB))
         yield
 
 

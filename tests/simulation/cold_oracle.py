@@ -12,6 +12,7 @@ pages and objects with nothing but their formats, and holds them to this:
 `Watch` looks at the node between any two callbacks:
 - T3: what the local log has let go is published; what consumers see is durable.
 - The node believes of the bucket what the bucket says, no more; what is published is durable here.
+- The scrubber has no finding: everything that is published is there, whatever the store stutters.
 - T5: the high watermark never goes back, from one process to the next.
 - A partition takes no more records once its process knows that another one publishes it.
 """
@@ -32,6 +33,7 @@ from tierlog.cold.head import Head, PageRef
 from tierlog.cold.layout import RECEIPTS
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.cold.receipt import decode_receipt
+from tierlog.cold.scrubber import Scrubber
 from tierlog.cold.tier import ColdTier
 from tierlog.objectstore.port import Written
 from tierlog.objectstore.shelf import Shelf
@@ -128,6 +130,9 @@ class Oracle:
             found = sha256(write.item.data).hexdigest()
             before = self.hashes.setdefault(key, found)
             require(before == found, f"{key} was written twice, with other bytes")
+            # Nothing of ours is ever wrong here: whoever repairs it was misled.
+            is_over = write.kind in ("put", "put_if_match")
+            require(not is_over or not self.trusts, f"{key} is sound, and was written over")
 
     def _state_landed(self, state: ClusterState) -> None:
         """The note of a deletion goes once all is gone, of which the receipt is the proof."""
@@ -335,6 +340,13 @@ class Watch:
             self._deleted = len(bucket.deleted)
         if self.tier is not None:
             self._look(self.tier, bucket.oracle)
+            self._check_scrubber(self.tier, bucket.oracle)
+
+    def _check_scrubber(self, tier: ColdTier, oracle: Oracle) -> None:
+        for chore in tier.chores:
+            if isinstance(chore, Scrubber) and chore.findings and oracle.trusts:
+                finding = next(iter(chore.findings.values()))
+                raise Broken(f"a false finding: {finding.sentence}")
 
     def _look(self, tier: ColdTier, oracle: Oracle) -> None:
         for key, partition in tier.partitions.items():

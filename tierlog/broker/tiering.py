@@ -19,10 +19,11 @@ from tierlog.cold.expiry import covering
 from tierlog.cold.head import Incarnation
 from tierlog.cold.refusals import ForeignIncarnation
 from tierlog.cold.restore import find_clusters
+from tierlog.cold.scrubber import Scrubber
 from tierlog.cold.tier import ColdTier
 from tierlog.cold.tieredpartition import STORE_AWAY
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
-from tierlog.config.directories import CACHE
+from tierlog.config.directories import CACHE, COLD
 from tierlog.errors import TierlogError
 from tierlog.fetchproxy.clients import Price
 from tierlog.fetchproxy.proxy import FetchProxy
@@ -116,6 +117,16 @@ class Tiering:
             on_refused=self._refused,
             policy_of=None if config_of is None else partial(policy_of, config_of),
         )
+        self.scrubber = Scrubber(
+            env,
+            store,
+            self.tier.partitions,
+            self.tier.maker.pages,
+            path=f"{data}/{COLD}",
+            stats=self.tier.stats,
+            probe=partial(probe, store, env.rng),
+        )
+        self.tier.chores.append(self.scrubber)
         self.proxy = FetchProxy(env, store, proxy_settings(env, settings, data), f"{data}/{CACHE}")
         self._env = env
         self._on_foreign = on_foreign

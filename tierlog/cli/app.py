@@ -145,6 +145,66 @@ def restore(
 
 
 @app.command()
+def verify(
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TOPIC", help="All, by default.", show_default=False),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="file:///path or s3://bucket/prefix.  [default: the folder DIR-store]",
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="A node's data: its copies of manifests are compared."),
+    ] = None,
+    cluster_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Which cluster, if the store holds several."),
+    ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read every object and check every hash.")
+    ] = False,
+    state: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="With --deep: go on where a run with this file ended."),
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="BYTES/S", help="Read no faster, as 50M.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting, as s3.endpoint; repeatable."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that the object store has everything that was published, unchanged.
+
+    Asks the store alone and writes nothing. Exit code 1 if something is damaged; each finding says
+    what to do.
+    """
+    with told():
+        from tierlog.cli.verify import VerifyOptions, run_verify
+
+        run_verify(
+            VerifyOptions(
+                topics=tuple(topics or ()),
+                store=store,
+                data=data,
+                cluster_id=cluster_id,
+                is_deep=deep,
+                state=state,
+                rate=rate,
+                sets=tuple(sets or ()),
+                as_json=as_json,
+            )
+        )
+
+
+@app.command()
 def node(
     http: Annotated[
         str,

@@ -59,6 +59,7 @@ def summary(state: dict[str, Any]) -> list[str]:
         ("cold tier", tier_line(state.get("tier"))),
         ("READ-ONLY", read_only(state)),
         ("NOT OPEN", late(state)),
+        ("scrub", scrub_line(state.get("tier"))),
         ("disk", disk_line(disk)),
         ("connections", connection_line(connections)),
     ]
@@ -140,6 +141,24 @@ def late(state: dict[str, Any]) -> str:
     found = [one["reason"] for each in state["topics"] for one in each.get("late_partitions", ())]
     more = f"; {len(found) - 1} more partitions" if len(found) > 1 else ""
     return f"{found[0]}{more}" if found else ""
+
+
+def scrub_line(tier: dict[str, Any] | None) -> str:
+    """What was looked at in the store since the start; first, what is damaged."""
+    if tier is None or "scrub" not in tier:  # An older node.
+        return ""
+    scrub, done = tier["scrub"], tier["uploads"]
+    numbers = (
+        f"{done['scrubbed_manifests']:,} manifests, {done['scrubbed_objects']:,} objects and "
+        f"{show_bytes(done['scrubbed_bytes'])} checked, {done['scrub_repairs']:,} repaired"
+    )
+    if not scrub["findings"]:
+        return numbers
+    first = scrub["named"][0]
+    return (
+        f"{scrub['findings']:,} DAMAGED, as {first['kind']} in {first['place']} "
+        f"({first['key']}): {first['advice']}; {numbers}"
+    )
 
 
 def connection_line(connections: dict[str, Any]) -> str:

@@ -63,7 +63,7 @@ class PartitionMaker:
         self._node_id = node_id
         self._process = process
         self._incarnation = incarnation
-        self._pages = PageCache(store)
+        self.pages = PageCache(store)
         self.trouble: Callable[[], str | None] = lambda: None
         """Why the store need not be asked now, if somebody knows."""
 
@@ -108,7 +108,7 @@ class PartitionMaker:
             head = await publisher.claim()
         except HeadLost:
             head = await publisher.repair()
-        prefix = ColdPrefix(publisher.keys, self._pages, head=head)
+        prefix = ColdPrefix(publisher.keys, self.pages, head=head)
         return head, await seed_from(self._store, prefix, head)
 
     async def make(
@@ -126,7 +126,7 @@ class PartitionMaker:
         publisher = self._publisher(
             topic_id, topic, index, leader_epoch=leader_epoch, tiering=tiering, start=start
         )
-        prefix = ColdPrefix(publisher.keys, self._pages, head=await publisher.load())
+        prefix = ColdPrefix(publisher.keys, self.pages, head=await publisher.load())
         publisher.on_fence = partial(_close_to_writers, prefix, name_of(publisher.place))
         return TieredPartition(
             self._env,

@@ -39,6 +39,16 @@ class TierStats:
     collected_orphan_bytes: int = 0
     aborted_uploads: int = 0
     """Multipart uploads that somebody left behind."""
+    scrubbed_manifests: int = 0
+    """Walked from HEAD to the last page."""
+    scrubbed_objects: int = 0
+    """That the store was asked for."""
+    scrubbed_bytes: int = 0
+    """Of objects that were read to their end."""
+    scrub_findings: int = 0
+    """Damages that were seen, repaired or not."""
+    scrub_repairs: int = 0
+    """Objects, pages and HEADs that were put back."""
 
 
 @dataclass(slots=True, kw_only=True)

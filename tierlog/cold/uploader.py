@@ -301,9 +301,12 @@ class PartitionUploader:
             attempt=int.from_bytes(self._env.rng.randbytes(8)),
         )
 
-    async def put_back(self, entry: Entry, head: Head) -> str | None:
+    async def put_back(
+        self, entry: Entry, head: Head, *, instead_of: str | None = None
+    ) -> str | None:
         """Send a published object that the store lost once more, from the local segment. Returns
-        why that is not possible; None once the store answers for it.
+        why that is not possible; None once the store answers for it. `instead_of` is the ETag of
+        the wrong object that stands there: no other is replaced.
 
         The manifest cannot name another object for the same offsets (`history`), so it must be the
         same key, and the very same bytes: then no reader can tell, whatever lands when.
@@ -319,7 +322,12 @@ class PartitionUploader:
         if staged.entry.sha256 != entry.sha256:
             return "the object that the local segment makes is another, byte for byte"
         key = self.publisher.keys.full(entry.key)
-        await sending.send(self._store, key, staged)
+        if instead_of is None:
+            await sending.send(self._store, key, staged)
+        elif staged.parts:
+            return "it is too large to be replaced by one request"
+        else:
+            await self._store.put_if_match(key, staged.body, etag=instead_of)
         await sending.landed(self._store, key, entry, self._env.tasks)
         return None
 

@@ -15,6 +15,7 @@ from tierlog.http.coldreadings import (
     fenced_count,
     late_count,
     of_proxy,
+    of_scrubber,
     of_tier,
 )
 from tierlog.http.family import Family
@@ -279,6 +280,44 @@ COLD_TIER: Final = (
         "counter",
         "Multipart uploads that somebody left behind and that were aborted.",
         of_tier(lambda tier: tier.stats.aborted_uploads),
+    ),
+    Family(
+        "tierlog_scrub_findings",
+        "gauge",
+        "Damages in the store that the scrubber knows of and could not repair; `/state` has them. "
+        "0, always.",
+        of_scrubber(lambda scrubber: len(scrubber.findings)),
+    ),
+    Family(
+        "tierlog_scrub_findings_total",
+        "counter",
+        "Damages that the scrubber found and could not repair at once.",
+        of_tier(lambda tier: tier.stats.scrub_findings),
+    ),
+    Family(
+        "tierlog_scrub_repairs_total",
+        "counter",
+        "Objects, pages and manifests that the store had lost or damaged and the scrubber put "
+        "back. 0, always.",
+        of_tier(lambda tier: tier.stats.scrub_repairs),
+    ),
+    Family(
+        "tierlog_scrub_manifests_total",
+        "counter",
+        "Manifests that were walked whole; each once a day.",
+        of_tier(lambda tier: tier.stats.scrubbed_manifests),
+    ),
+    Family(
+        "tierlog_scrub_objects_total",
+        "counter",
+        "Objects that the store was asked for; each once a week.",
+        of_tier(lambda tier: tier.stats.scrubbed_objects),
+    ),
+    Family(
+        "tierlog_scrub_bytes_total",
+        "counter",
+        "Bytes of objects that were read to their end and compared; each once in 90 days.",
+        of_tier(lambda tier: tier.stats.scrubbed_bytes),
     ),
 )
 

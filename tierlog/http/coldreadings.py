@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tierlog.broker.tiering import Tiering
     from tierlog.broker.topics import Topic
     from tierlog.cold.head import Head
+    from tierlog.cold.scrubber import Scrubber
     from tierlog.cold.tier import ColdTier
     from tierlog.cold.tieredpartition import TieredPartition
     from tierlog.fetchproxy.proxy import FetchProxy
@@ -36,6 +37,10 @@ def by_request(read: Callable[[KindStats], float]) -> Read:
 
 def of_tier(read: Callable[[ColdTier], float]) -> Read:
     return once(lambda view: 0 if view.tiering is None else read(view.tiering.tier))
+
+
+def of_scrubber(read: Callable[[Scrubber], float]) -> Read:
+    return once(lambda view: 0 if view.tiering is None else read(view.tiering.scrubber))
 
 
 def of_proxy(read: Callable[[FetchProxy], float]) -> Read:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 PARTITIONS_A_TURN: Final = 500
 """About three milliseconds."""
 
+FINDINGS_NAMED = 20
+"""Of those that the scrubber knows: one cause often makes many."""
+
 
 class State:
     def __init__(self, view: NodeView) -> None:
@@ -138,6 +141,7 @@ def tier(view: NodeView) -> dict[str, object] | None:
         "uploads": asdict(tier.stats),
         "deleted_topics": deleted_topics(tier),
         "unknown_topics": list(tier.orphans.unknown),
+        "scrub": scrub(view.tiering),
         "reads": asdict(proxy.stats),
         "cache_bytes": proxy.cache.ledger.used,
         "cache_bytes_max": proxy.cache.ledger.budget,
@@ -156,6 +160,27 @@ def deleted_topics(tier: ColdTier) -> list[dict[str, object]]:
         }
         for topic_id, one in tier.sweeper.waiting.items()
     ]
+
+
+def scrub(tiering: Tiering) -> dict[str, object]:
+    """What the scrubber knows to be damaged, and how often it has been everywhere."""
+    scrubber = tiering.scrubber
+    found = list(scrubber.findings.values())
+    return {
+        "findings": len(found),
+        "named": [
+            {
+                "kind": one.kind.value,
+                "place": one.place,
+                "key": one.key,
+                "expected": one.expected,
+                "found": one.found,
+                "advice": one.advice,
+            }
+            for one in found[:FINDINGS_NAMED]
+        ],
+        "rounds": {name: one.finished for name, one in scrubber.rounds.items()},
+    }
 
 
 def asked_of(stats: StoreStats) -> dict[str, dict[str, float]]:
