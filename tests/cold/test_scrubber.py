@@ -33,7 +33,7 @@ def scrubber_of(node: TierNode, settings: ScrubSettings = QUICK, **more: Any) ->
         node.env,
         node.store,
         node.tier.partitions,
-        node.tier.pages,
+        node.tier.maker.pages,
         path="/data/cold",
         stats=node.tier.stats,
         settings=settings,
@@ -290,7 +290,7 @@ def test_a_store_that_begins_to_lie_is_refused_by_the_next_probe() -> None:
     async def run(node: TierNode) -> None:
         await node.open()
         await uploaded(node)
-        node.tier._probe = lie
+        node.tier.membership.probe = lie
         scrubber_of(node, replace(SLOW, probe_period_ms=60_000), probe=lie)
         await asyncio.sleep(30)
         assert node.tier.refusal is None

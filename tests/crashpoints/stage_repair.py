@@ -41,7 +41,7 @@ def scrub(member: Member) -> None:
             member.env,
             member.store,
             member.tier.partitions,
-            member.tier.pages,
+            member.tier.maker.pages,
             path="/data/cold",
             stats=member.tier.stats,
             probe=believe,

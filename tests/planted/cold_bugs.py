@@ -7,7 +7,7 @@ them undo two lines of defence at once, where one alone is covered by the other;
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import PropertyMock, patch
 
 from tests.planted.bugs import Bug
@@ -254,7 +254,7 @@ async def _collect_at_once(self: OrphanFinder, partition: Any, orphans: Any) -> 
 @contextmanager
 def living_topics_swept() -> Iterator[None]:
     """Whatever STATE lists is swept, as soon as there is something to sweep at all."""
-    known = Sweeper.waiting.fget
+    known = cast("property", Sweeper.waiting).fget
     assert known is not None
 
     def everything(self: Sweeper) -> dict[str, DeletedTopic]:
