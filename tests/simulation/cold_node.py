@@ -163,6 +163,11 @@ class ColdLives:
             head = self.bucket.oracle.heads[where]
             end = max(head.next_offset, head.log_start)
             self.ledger.past.rewind(place, end)
+        for (
+            where,
+            head,
+        ) in self.bucket.oracle.heads.items():  # Also of a topic that will be deleted.
+            end = max(head.next_offset, head.log_start)
             self.watch.seen[where] = min(self.watch.seen[where], end)
 
     # A twin
