@@ -1,4 +1,4 @@
-"""Restore of what is left after expiry and collection: from the right start, with nothing missed."""
+"""Restore of what is left after expiry and collection: from the right start, nothing missed."""
 
 import pytest
 
