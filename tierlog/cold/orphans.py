@@ -83,6 +83,8 @@ class Manifest:
         name = parse_segment_key(key)
         if name is None:
             return key in await self._pages_listed()
+        if self._head is not None and name.last < self._head.garbage_end:
+            return False  # A page may list it yet, or be gone itself: only the garbage list counts.
         entry = await self._prefix.entry_for(name.base)
         return entry is not None and entry.key == key
 

@@ -81,6 +81,20 @@ def _segments_room(head: Head) -> int:
     return GARBAGE_SEGMENTS_MAX - sum(one.key.startswith(SEGMENTS) for one in head.garbage)
 
 
+def garbage_of(entry: Entry, reason: Expired, *, not_before_ms: int) -> Garbage:
+    """A segment that nothing refers to any more, with all that its receipt will say."""
+    return Garbage(
+        entry.key,
+        entry.version_id,
+        max(not_before_ms, entry.retain_until_ms),
+        why=reason.why,
+        policy_version=reason.policy_version,
+        expired_ms=reason.time_ms,
+        sha256=entry.sha256,
+        size=entry.size,
+    )
+
+
 class _Shedding:
     """One call of `shed`: the head as it becomes."""
 
@@ -199,16 +213,7 @@ class _Shedding:
     def _garbage(self, entry: Entry) -> Garbage:
         reason = self._reason(entry.base, entry.next_offset, may_mix=True)
         assert reason is not None
-        return Garbage(
-            entry.key,
-            entry.version_id,
-            max(self._not_before_ms, entry.retain_until_ms),
-            why=reason.why,
-            policy_version=reason.policy_version,
-            expired_ms=reason.time_ms,
-            sha256=entry.sha256,
-            size=entry.size,
-        )
+        return garbage_of(entry, reason, not_before_ms=self._not_before_ms)
 
     def _reason(self, start: Offset, end: Offset, *, may_mix: bool = False) -> Expired | None:
         """Why `[start, end)` is not served; None if there are several reasons. Of a segment the one
