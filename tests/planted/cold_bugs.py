@@ -233,17 +233,16 @@ async def _collect_at_once(self: OrphanFinder, partition: Any, orphans: Any) -> 
 @contextmanager
 def living_topics_swept() -> Iterator[None]:
     """Whatever STATE lists is swept, as soon as there is something to sweep at all."""
-    known = Sweeper.waiting.fget
-    assert known is not None
 
     def everything(self: Sweeper) -> dict[str, DeletedTopic]:
-        state, noted = self._keeper.state, known(self)
-        living = {} if state is None or not noted else state.topics
+        state = self._keeper.state
+        if state is None or not state.deleted:
+            return {}
         notes = {
             key: DeletedTopic(name=one.name, partitions=one.partitions, deleted_ms=0)
-            for key, one in living.items()
+            for key, one in state.topics.items()
         }
-        return {**noted, **notes}
+        return {**state.deleted, **notes}
 
     async def believed(self: Sweeper, topic_id: str) -> DeletedTopic:
         return DeletedTopic(name=topic_id, partitions=1, deleted_ms=0)
