@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import cast
 from unittest.mock import patch
 
 import pytest
@@ -52,17 +51,16 @@ def test_a_deletion_comes_to_its_end_wherever_it_stops(first: int) -> None:
 @contextmanager
 def sweeps_whatever_state_lists() -> Iterator[None]:
     """Topics that live are taken for deleted ones."""
-    waiting = cast("property", Sweeper.waiting).fget
-    assert waiting is not None
 
     def all_of_them(self: Sweeper) -> Mapping[str, DeletedTopic]:
         state = self._keeper.state
-        living = {} if state is None or not waiting(self) else state.topics
+        if state is None or not state.deleted:
+            return {}
         notes = {
             key: DeletedTopic(name=one.name, partitions=one.partitions, deleted_ms=0)
-            for key, one in living.items()
+            for key, one in state.topics.items()
         }
-        return {**waiting(self), **notes}
+        return {**state.deleted, **notes}
 
     async def believed(self: Sweeper, topic_id: str) -> DeletedTopic:
         return DeletedTopic(name=topic_id, partitions=1, deleted_ms=0)
