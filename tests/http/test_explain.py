@@ -13,6 +13,7 @@ from tierlog import server
 from tierlog.broker.controller import NewTopic
 from tierlog.client import NewRecord
 from tierlog.http import explain
+from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
 
@@ -183,3 +184,14 @@ def test_a_name_with_odd_characters_is_decoded(with_node: Callable[[Scenario], N
         assert (await told(node, "/explain/a%2Eb_c-d"))["topic"] == "a.b_c-d"
 
     with_node(scenario)
+
+
+async def test_a_page_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explain, "PAGE_S", 0.001)
+
+    class Silent:
+        async def page(self, _: object) -> Any:
+            await asyncio.Event().wait()
+
+    with pytest.raises(StoreUnavailable, match="did not answer in time"):
+        await explain.page_in_time(Silent(), None)  # type: ignore[arg-type]  # nobody looks at them

@@ -16,6 +16,7 @@ from tierlog.cold.entry import Entry
 from tierlog.cold.segmentfacts import Cold, Facts, Local, Rules, StoreHealth
 from tierlog.errors import TierlogError
 from tierlog.hot.log import FIRST_OFFSET
+from tierlog.objectstore.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -71,6 +72,8 @@ class ColdRows:
         self._borders = borders
         self._from = singles_from
         self._left = singles_max
+        self._is_away = False
+        """Whether the store did not answer: it is not asked for another page."""
 
     async def find(self) -> ColdRows:
         head = self._head
@@ -91,6 +94,7 @@ class ColdRows:
             page = await self._read(row)
             below = list(rows_of(page))
         except TierlogError as fault:
+            self._is_away = isinstance(fault, StoreUnavailable)
             self.problems.append(f"{row.key} was not read: {fault}")
             self.rows.append(of_ref(row))
             return
@@ -102,6 +106,8 @@ class ColdRows:
         return self._from is not None and row.next_offset > self._from
 
     def _must_open(self, ref: PageRef) -> bool:
+        if self._is_away:
+            return False
         if self._left > 0 and self._is_wanted(ref):
             return True
         return any(ref.base < border < ref.next_offset for border in self._borders)

@@ -8,6 +8,7 @@ last known HEAD does not say enough; changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -18,11 +19,15 @@ from tierlog.cold.segmentfacts import StoreHealth
 from tierlog.hot.errors import LogError
 from tierlog.http.message import Request, Response
 from tierlog.http.problem import Problem
+from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.types import Offset
 
 if TYPE_CHECKING:
     from tierlog.broker.partition import Partition
     from tierlog.broker.topics import Topic
+    from tierlog.cold.head import PageRef
+    from tierlog.cold.page import Page
+    from tierlog.cold.prefix import ColdPrefix
     from tierlog.cold.segmentfacts import Facts, Rules
     from tierlog.cold.tieredpartition import TieredPartition
     from tierlog.http.view import NodeView
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "/explain/"
 PARTITIONS_MAX: Final = 20
 """Of one answer."""
+PAGE_S: Final = 3.0
 
 
 class Explain:
@@ -113,7 +119,7 @@ class Explain:
         if prefix.head is not None:
             found = await ColdRows(
                 prefix.head,
-                prefix.page,
+                partial(page_in_time, prefix),
                 borders=(partition.log_start, log.log_start),
                 singles_from=None if after is None else Offset(after),
                 singles_max=ROWS_MAX + 1,
@@ -132,6 +138,15 @@ class Explain:
             ),
             problems,
         )
+
+
+async def page_in_time(prefix: ColdPrefix, ref: PageRef) -> Page:
+    """Whoever asks waits; the retries of a store that is away take longer than that."""
+    try:
+        async with asyncio.timeout(PAGE_S):
+            return await prefix.page(ref)
+    except TimeoutError:
+        raise StoreUnavailable("the store did not answer in time") from None
 
 
 def number(request: Request, name: str) -> int | None:
