@@ -75,11 +75,18 @@ class RunningNode:
     def log(self) -> str:
         return self._log_path.read_text()
 
-    def partitions(self, topic: str) -> list[dict[str, int]]:
+    @property
+    def http(self) -> str:
+        return self._http
+
+    def state(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"http://{self._http}/state", timeout=START_S) as answer:
             state: dict[str, Any] = json.load(answer)
+        return state
+
+    def partitions(self, topic: str) -> list[dict[str, int]]:
         found: list[dict[str, int]] = next(
-            one["partitions"] for one in state["topics"] if one["name"] == topic
+            one["partitions"] for one in self.state()["topics"] if one["name"] == topic
         )
         return found
 

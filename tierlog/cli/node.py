@@ -19,23 +19,27 @@ ANSWER_S = 10.0
 DAY_S = 86_400
 FAILING_MAX = 10
 """Partitions that are named with their error: one cause often holds for all."""
+READERS_MAX = 10
+"""Clients that are shown: those who read most."""
 ADVICE = "give --http the address that the node's ready line has after http="
 
 
 def show(place: str, *, as_json: bool) -> None:
-    text, state = _answer(_address(place))
+    text, state = _answer(http_address(place))
     if as_json:
         typer.echo(text.rstrip("\n"))
         return
     for line in summary(state):
         typer.echo(line)
-    for rows in (request_rows(state), topic_rows(state), failing_rows(state)):
+    tables = request_rows(state), topic_rows(state), reader_rows(state), failing_rows(state)
+    for rows in tables:
         if rows:
             typer.echo("")
-            print_table(rows, right=("size", "cold", "lag", "produced", "fetched"))
+            right = ("size", "cold", "lag", "produced", "fetched", "read", "from store", "wasted")
+            print_table(rows, right=(*right, "usd"))
 
 
-def _address(place: str) -> Address:
+def http_address(place: str) -> Address:
     try:
         return parse_address(place.removeprefix("http://").rstrip("/"), name="--http", port_min=1)
     except InvalidConfig:
@@ -51,7 +55,7 @@ def _answer(address: Address) -> tuple[str, dict[str, Any]]:
     except http.client.HTTPException:  # First: that the peer hung up is an OSError as well.
         raise Refused(f"what answers at {address} speaks no HTTP; {ADVICE}") from None
     except OSError as error:
-        raise _nobody(address, error) from None
+        raise nobody(address, error) from None
     finally:
         connection.close()
     state = _parsed(text)
@@ -60,7 +64,7 @@ def _answer(address: Address) -> tuple[str, dict[str, Any]]:
     return text, state
 
 
-def _nobody(address: Address, error: OSError) -> Refused:
+def nobody(address: Address, error: OSError) -> Refused:
     if isinstance(error, TimeoutError):
         why = "no answer in time"
     else:
@@ -94,6 +98,7 @@ def summary(state: dict[str, Any]) -> list[str]:
         ("data", disk["path"]),
         ("store", state["store"]),
         ("cold tier", tier_line(state.get("tier"))),
+        ("cache", cache_line(state.get("tier"))),
         ("disk", disk_line(disk)),
         ("connections", connection_line(connections)),
     ]
@@ -125,6 +130,37 @@ def tier_line(tier: dict[str, Any] | None) -> str:
         f"{show_bytes(reads['read_bytes'])} read; {count:,} requests, {errors:,} failed"
     )
     return numbers if tier["trouble"] is None else f"{tier['trouble']}; {numbers}"
+
+
+def cache_line(tier: dict[str, Any] | None) -> str:
+    if tier is None:
+        return ""
+    reads = tier["reads"]
+    used, limit = (show_bytes(tier.get(name, 0)) for name in ("cache_bytes", "cache_bytes_max"))
+    return (
+        f"{used} of {limit}; {reads.get('gets', 0):,} GETs for readers, "
+        f"${tier.get('reads_usd', 0):.4f}; {show_bytes(reads.get('wasted_bytes', 0))} in vain"
+    )
+
+
+def reader_rows(state: dict[str, Any]) -> list[dict[str, object]]:
+    """Clients that read cold records, by what they read."""
+    tier = state.get("tier") or {}
+    readers = sorted(tier.get("clients", ()), key=lambda one: -one["read_bytes"])
+    return [
+        {
+            "cold reader": each["client"],
+            "reads": each["reads"],
+            "hits": each["hits"],
+            "GETs": each["gets"],
+            "read": show_bytes(each["read_bytes"]),
+            "from store": show_bytes(each["get_bytes"]),
+            "wasted": show_bytes(each["wasted_bytes"]),
+            "usd": f"{each['usd']:.6f}",
+        }
+        for each in readers[:READERS_MAX]
+        if each["reads"] or each["gets"]
+    ]
 
 
 def connection_line(connections: dict[str, Any]) -> str:

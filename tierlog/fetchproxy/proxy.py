@@ -8,7 +8,8 @@ An answer is whole batches, as many as fit, the first whole even if it is larger
 cached file wherever it lies in one chunk. All of it is below the manifest's `next_offset`.
 
 What goes wrong with the store is `ColdUnavailable` (retry); bytes that are not those that were
-uploaded are never served (`ChunkCorrupt`, after a second try). Downloads under way and bytes that
+uploaded are never served (`ChunkCorrupt`, once several reads in a row met them, each after a second
+try; retry until then). Downloads under way and bytes that
 wait without a disk stay below `ProxySettings.memory_bytes`. Beside it come the segment indexes (a
 budget of their own), joined answers, and what a read that needs many chunks has got so far.
 """
@@ -50,6 +51,11 @@ from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import Bytes, Offset, TimestampMs
 
+CORRUPT_TELLS = 5
+"""Reads of an object that fail their check before clients are told that it is damaged: half a
+second of a client that asks ten times a second, two GETs each."""
+CORRUPT_MAX = 1000
+"""Objects that are remembered for it."""
 PLANS_MAX = 3
 """Of one read: two changes of the manifest while it is under way are more than will be seen."""
 SEARCHES = "(searches by time)"
@@ -85,6 +91,8 @@ class FetchProxy:
         searcher = Reader(self.clients.of(SEARCHES))
         self._times = TimeSearch(env, self.loader, self._runs, settings, searcher)
         self._complaints = Complaints(env.clock)
+        self._corrupt: dict[str, int] = {}
+        """Failed checks in a row, by object."""
         self._reads: dict[tuple[str, Offset, int], asyncio.Task[ColdRead]] = {}
         """Under way, by partition, offset and size."""
 
@@ -204,7 +212,7 @@ class FetchProxy:
         """The read that is under way for the same, or a new one."""
         key = prefix.full_key(""), offset, bytes_max
         read = self._reads.get(key)
-        if read is not None:
+        if read is not None and not read.done():
             self.stats.reads_shared += 1
             return read
         if len(self._reads) >= self._settings.reads_max:
@@ -216,8 +224,12 @@ class FetchProxy:
             stream.allowance = allowance
         work = self._read_told(prefix, offset, bytes_max, stream)
         read = self._reads[key] = self._env.tasks.spawn(work, name="cold read")
-        read.add_done_callback(lambda _: self._reads.pop(key))
+        read.add_done_callback(partial(self._ended, key))
         return read
+
+    def _ended(self, key: tuple[str, Offset, int], read: asyncio.Task[ColdRead]) -> None:
+        if self._reads.get(key) is read:  # Else another one began before this was heard of.
+            del self._reads[key]
 
     @contextmanager
     def _told(self, prefix: ColdPrefix, what: str) -> Iterator[None]:
@@ -226,10 +238,25 @@ class FetchProxy:
                 yield
         except OffsetOutOfRange:
             raise  # The reader's mistake.
+        except ChunkCorrupt as error:
+            self.stats.reads_failed += 1
+            self._complaints.tell(prefix, what, error)
+            if self._may_heal(error.key):
+                raise ColdUnavailable(error.key, str(error)) from error
+            raise
         except TierlogError as error:
             self.stats.reads_failed += 1
             self._complaints.tell(prefix, what, error)
             raise
+
+    def _may_heal(self, key: str) -> bool:
+        """A bad wire, a bad proxy or a scrub that is under way heal; clients ask again by
+        themselves, while many of them give up at the word that records are damaged."""
+        count = self._corrupt.pop(key, 0) + 1
+        self._corrupt[key] = count
+        if len(self._corrupt) > CORRUPT_MAX:
+            del self._corrupt[next(iter(self._corrupt))]
+        return count < CORRUPT_TELLS
 
     async def _read_told(
         self,
@@ -331,6 +358,7 @@ class FetchProxy:
         )
         part = await off_loop(self._env.tasks, walk, look)
         records, may_block = await self._taken(run, part)
+        self._corrupt.pop(segment.key, None)
         self._moved(prefix, stream, segment, part)
         return ColdRead(records, part.base_offset, part.next_offset, may_block)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tierlog.http.coldreadings import (
+    by_client,
     by_request,
     by_tiered_topic,
     cold_bytes,
@@ -15,6 +16,7 @@ from tierlog.http.coldreadings import (
     of_tier,
 )
 from tierlog.http.family import Family
+from tierlog.http.readings import once
 
 STORE: Final = (
     Family(
@@ -60,6 +62,12 @@ STORE: Final = (
         "Time that requests took, by kind.",
         by_request(lambda kind: kind.seconds),
         ("kind",),
+    ),
+    Family(
+        "tierlog_store_repetitions_refused_total",
+        "counter",
+        "Requests that failed and were not sent again, since too many had failed before.",
+        once(lambda view: 0 if view.retry_quota is None else view.retry_quota.refused),
     ),
 )
 
@@ -248,6 +256,105 @@ COLD_READS: Final = (
         "counter",
         "Answers of the store that failed their checksum. None was served.",
         of_proxy(lambda proxy: proxy.stats.corrupt),
+    ),
+    Family(
+        "tierlog_cold_reads_shared_total",
+        "counter",
+        "Reads that had the answer of another one for the same place.",
+        of_proxy(lambda proxy: proxy.stats.reads_shared),
+    ),
+    Family(
+        "tierlog_cold_reads_refused_total",
+        "counter",
+        "Reads that were put off since too many were under way.",
+        of_proxy(lambda proxy: proxy.stats.reads_refused),
+    ),
+    Family(
+        "tierlog_cold_reads_failed_total",
+        "counter",
+        "Reads that were answered with an error: the store does not give the bytes, or wrong ones.",
+        of_proxy(lambda proxy: proxy.stats.reads_failed),
+    ),
+    Family(
+        "tierlog_cold_reads_planned_anew_total",
+        "counter",
+        "Reads whose segment had been merged or had expired when its object was asked for.",
+        of_proxy(lambda proxy: proxy.stats.planned_anew),
+    ),
+    Family(
+        "tierlog_cold_gets_late_total",
+        "counter",
+        "GETs that waited for tierlog.cold.gets.per.second.",
+        of_proxy(lambda proxy: proxy.stats.gets_late),
+    ),
+    Family(
+        "tierlog_cold_wasted_bytes_total",
+        "counter",
+        "Bytes of chunks that left the cache before anybody had read of them.",
+        of_proxy(lambda proxy: proxy.stats.wasted_bytes),
+    ),
+    Family(
+        "tierlog_cold_unread_bytes",
+        "gauge",
+        "Bytes of chunks that are on their way to a reader, or here and not read to their end.",
+        of_proxy(lambda proxy: proxy.loader.unread_bytes),
+    ),
+    Family(
+        "tierlog_cold_not_cached_total",
+        "counter",
+        "Chunks that were served and not kept: no room, or they came faster than the disk writes.",
+        of_proxy(lambda proxy: proxy.stats.not_cached),
+    ),
+    Family(
+        "tierlog_cache_shared_bytes",
+        "gauge",
+        "Those of the cached bytes that several readers used: no replay evicts them.",
+        of_proxy(lambda proxy: proxy.cache.ledger.shared_bytes),
+    ),
+    Family(
+        "tierlog_cold_client_read_bytes_total",
+        "counter",
+        "Bytes of cold batches by client id; whoever is beyond the last hundred is `other`, and "
+        "what a client counted moves there when it makes room.",
+        by_client(lambda _, account: account.read_bytes),
+        ("client",),
+    ),
+    Family(
+        "tierlog_cold_client_gets_total",
+        "counter",
+        "GETs that began for a client.",
+        by_client(lambda _, account: account.gets),
+        ("client",),
+    ),
+    Family(
+        "tierlog_cold_client_get_bytes_total",
+        "counter",
+        "Bytes that those GETs brought.",
+        by_client(lambda _, account: account.get_bytes),
+        ("client",),
+    ),
+    Family(
+        "tierlog_cold_client_hits_total",
+        "counter",
+        "A client's reads that found their chunk here.",
+        by_client(lambda _, account: account.hits),
+        ("client",),
+    ),
+    Family(
+        "tierlog_cold_client_wasted_bytes_total",
+        "counter",
+        "Bytes that were fetched for a client, and left before anybody had read of them.",
+        by_client(lambda _, account: account.wasted_bytes),
+        ("client",),
+    ),
+    Family(
+        "tierlog_cold_client_usd_total",
+        "counter",
+        "What a client's GETs cost, by tierlog.price.get.usd and tierlog.price.get.gb.usd.",
+        by_client(
+            lambda proxy, account: proxy.price.of(gets=account.gets, get_bytes=account.get_bytes)
+        ),
+        ("client",),
     ),
     Family(
         "tierlog_cache_bytes",
