@@ -9,7 +9,7 @@ from unittest.mock import patch
 from tests.broker import asks
 from tests.broker.coldworld import ColdServed, Lives, in_world, until
 from tests.broker.support import Served
-from tierlog.fetchproxy.proxy import CORRUPT_TELLS
+from tierlog.fetchproxy.damage import CORRUPT_TELLS
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.fetch import FetchPartition, FetchTopic
 

@@ -16,7 +16,7 @@ from tests.fetchproxy.support import (
 )
 from tierlog.errors import Kind
 from tierlog.fetchproxy import ChunkCorrupt, ColdUnavailable, ProxySettings
-from tierlog.fetchproxy.proxy import CORRUPT_TELLS
+from tierlog.fetchproxy.damage import CORRUPT_TELLS
 from tierlog.hot.errors import OffsetOutOfRange
 from tierlog.objectstore.errors import NoSuchObject, StoreUnavailable
 from tierlog.objectstore.port import Span

@@ -29,6 +29,7 @@ from tierlog.fetchproxy.bytime import TimeSearch
 from tierlog.fetchproxy.chunks import ChunkCache
 from tierlog.fetchproxy.clients import Clients, Price, Reader
 from tierlog.fetchproxy.complaints import Complaints
+from tierlog.fetchproxy.damage import Damage
 from tierlog.fetchproxy.errors import (
     ChunkCorrupt,
     ColdUnavailable,
@@ -51,11 +52,6 @@ from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import Bytes, Offset, TimestampMs
 
-CORRUPT_TELLS = 5
-"""Reads of an object that fail their check before clients are told that it is damaged: half a
-second of a client that asks ten times a second, two GETs each."""
-CORRUPT_MAX = 1000
-"""Objects that are remembered for it."""
 PLANS_MAX = 3
 """Of one read: two changes of the manifest while it is under way are more than will be seen."""
 SEARCHES = "(searches by time)"
@@ -91,8 +87,7 @@ class FetchProxy:
         searcher = Reader(self.clients.of(SEARCHES))
         self._times = TimeSearch(env, self.loader, self._runs, settings, searcher)
         self._complaints = Complaints(env.clock)
-        self._corrupt: dict[str, int] = {}
-        """Failed checks in a row, by object."""
+        self._damage = Damage()
         self._reads: dict[tuple[str, Offset, int], asyncio.Task[ColdRead]] = {}
         """Under way, by partition, offset and size."""
 
@@ -241,22 +236,13 @@ class FetchProxy:
         except ChunkCorrupt as error:
             self.stats.reads_failed += 1
             self._complaints.tell(prefix, what, error)
-            if self._may_heal(error.key):
-                raise ColdUnavailable(error.key, str(error)) from error
-            raise
+            if self._damage.is_certain(error.key):
+                raise
+            raise ColdUnavailable(error.key, str(error)) from error
         except TierlogError as error:
             self.stats.reads_failed += 1
             self._complaints.tell(prefix, what, error)
             raise
-
-    def _may_heal(self, key: str) -> bool:
-        """A bad wire, a bad proxy or a scrub that is under way heal; clients ask again by
-        themselves, while many of them give up at the word that records are damaged."""
-        count = self._corrupt.pop(key, 0) + 1
-        self._corrupt[key] = count
-        if len(self._corrupt) > CORRUPT_MAX:
-            del self._corrupt[next(iter(self._corrupt))]
-        return count < CORRUPT_TELLS
 
     async def _read_told(
         self,
@@ -358,7 +344,7 @@ class FetchProxy:
         )
         part = await off_loop(self._env.tasks, walk, look)
         records, may_block = await self._taken(run, part)
-        self._corrupt.pop(segment.key, None)
+        self._damage.healed(segment.key)
         self._moved(prefix, stream, segment, part)
         return ColdRead(records, part.base_offset, part.next_offset, may_block)
 
