@@ -11,9 +11,9 @@ import asyncio
 import gc
 import logging
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prometheus_client import ProcessCollector
 
@@ -23,9 +23,18 @@ from tierlog.broker.handlers import registry
 from tierlog.broker.limits import ConnectionLimits
 from tierlog.broker.listener import Listener
 from tierlog.broker.node import Node
+from tierlog.cold import orphanreport
+from tierlog.cold.auditor import Auditor
+from tierlog.cold.auditstate import AuditState
+from tierlog.cold.layout import cluster_prefix
+from tierlog.cold.localcopy import LocalCopies
+from tierlog.cold.restore import only_cluster
 from tierlog.cold.restore import restore as restore_data
 from tierlog.config import parse_address
+from tierlog.config.directories import COLD
 from tierlog.env import local_env, raise_files_max
+from tierlog.groups.handlers import add_to as add_groups
+from tierlog.groups.service import GroupCoordinator
 from tierlog.http import HttpServer, NodeView, Phase, node_router
 from tierlog.objectstore.counted import Counted
 from tierlog.objectstore.limited import Limited
@@ -33,13 +42,17 @@ from tierlog.objectstore.retrying import Retrying
 from tierlog.objectstore.url import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from tierlog.broker.dispatch import RawHandler
+    from tierlog.cold.audit import AuditReport, PartitionAudit
+    from tierlog.cold.orphanreport import OrphanReport
     from tierlog.cold.report import Report
     from tierlog.config import NodeSettings
-    from tierlog.env import Env
+    from tierlog.env import Clock, Env
     from tierlog.objectstore.counted import StoreStats
     from tierlog.objectstore.port import ObjectStore
+    from tierlog.wire.registry import Registry
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +98,7 @@ class Server:
         self.listener: Listener
         self.view: NodeView
         self.http: HttpServer | None = None
+        self._groups: GroupCoordinator | None = None
         self.store: ObjectStore | None = None
         self._store_stats: StoreStats | None = None
 
@@ -105,7 +119,10 @@ class Server:
         try:
             http = await self._start_http()
             await node.start()
-            table = registry()
+            self._groups = groups = GroupCoordinator(node)
+            node.services[GroupCoordinator] = groups
+            groups.start()
+            table = served_apis()
             node.api_versions = table.api_versions()
             self.listener = view.listener = Listener(
                 Dispatcher(node, table),
@@ -118,6 +135,7 @@ class Server:
             kafka = await self.listener.start(listen.host, listen.port)
         except BaseException:
             await self._stop_http()
+            await self._stop_groups()
             await node.stop()
             await self._close_store()
             raise
@@ -133,6 +151,7 @@ class Server:
             await self.listener.drain(self._settings.tierlog_drain_timeout_ms / 1000)
         finally:
             try:
+                await self._stop_groups()
                 await self.node.stop()
             finally:
                 await self._stop_http()
@@ -161,9 +180,20 @@ class Server:
         self.view.addresses["http"] = address(bound)
         return bound
 
+    async def _stop_groups(self) -> None:
+        if self._groups is not None:
+            await self._groups.stop()
+
     async def _stop_http(self) -> None:
         if self.http is not None:
             await self.http.close()
+
+
+def served_apis() -> Registry[RawHandler]:
+    """Every API that a node serves, from all rooms: ApiVersions and the README tell these."""
+    table = registry()
+    add_groups(table)
+    return table
 
 
 def node_store(env: Env, settings: NodeSettings) -> tuple[ObjectStore, StoreStats]:
@@ -184,6 +214,71 @@ async def restore(settings: NodeSettings, *, cluster_id: str | None) -> Report:
         )
     finally:
         await store.close()
+
+
+async def find_orphans(settings: NodeSettings, *, cluster_id: str | None) -> OrphanReport:
+    """What the store of `settings` has and nobody refers to. Changes nothing."""
+    env = local_env()
+    store, _ = node_store(env, settings)
+    try:
+        chosen = cluster_id or await only_cluster(store)
+        return await orphanreport.report(
+            store, cluster_prefix("", chosen), now_ms=env.clock.now_ms()
+        )
+    finally:
+        await store.close()
+
+
+class Watching(Protocol):
+    """Who is told how far a verification is."""
+
+    def begin(self, clock: Clock) -> None: ...
+    def total(self, count: int) -> None: ...
+    def bytes(self, count: int) -> None: ...
+    def partition(self, audit: PartitionAudit) -> None: ...
+
+
+async def verify(
+    settings: NodeSettings,
+    *,
+    cluster_id: str | None,
+    topics: Sequence[str],
+    is_deep: bool,
+    bytes_per_second: float | None,
+    state_path: str | None,
+    has_copies: bool,
+    screen: Watching,
+) -> AuditReport:
+    """Audit the store of `settings`; with `has_copies` against the HEADs that its data directory
+    has, too."""
+    env = local_env()
+    store, stats = node_store(env, settings)
+    screen.begin(env.clock)
+    try:
+        cluster = cluster_id or await only_cluster(store)
+        state = None
+        if state_path is not None:
+            state = AuditState(env.disk, state_path, cluster_id=cluster)
+            state.open()
+        auditor = Auditor(
+            env,
+            store,
+            cluster_id=cluster,
+            is_deep=is_deep,
+            bytes_per_second=bytes_per_second,
+            copies=LocalCopies(env, f"{settings.data}/{COLD}") if has_copies else None,
+            state=state,
+            on_total=screen.total,
+            on_bytes=screen.bytes,
+            on_partition=screen.partition,
+        )
+        report = await auditor.run(topics)
+        if state is not None:
+            state.finish()
+            state.close()
+    finally:
+        await store.close()
+    return replace(report, requests={kind: one.requests for kind, one in stats.kinds.items()})
 
 
 def connection_limits(settings: NodeSettings, files: FileShares) -> ConnectionLimits:

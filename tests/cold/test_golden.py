@@ -5,9 +5,10 @@ import pytest
 from tests.cold import golden
 from tierlog.cold import codec, invariants
 from tierlog.cold.page import IndexPage, LeafPage
+from tierlog.cold.receipt import decode_receipt
 from tierlog.cold.segment_object import parse_tail
 
-MANIFESTS = ("HEAD.hex", "index.hex", "leaf.hex")
+MANIFESTS = ("HEAD.hex", "index.hex", "leaf.hex", "HEAD-expired.hex", "receipt.hex")
 
 
 def test_a_segment_object_is_written_as_it_always_was() -> None:
@@ -41,3 +42,19 @@ def test_a_manifest_of_an_earlier_day_is_read() -> None:
     found = codec.decode_page(golden.kept("leaf.hex"), key="leaf")
     assert isinstance(found, LeafPage)
     assert list(found.entries) == list(codec.rows_of(leaf))
+
+
+def test_a_manifest_that_expired_is_read() -> None:
+    head = golden.an_expired_manifest()
+    assert codec.decode_head(golden.kept("HEAD-expired.hex"), key="HEAD") == head
+    invariants.check(head, previous=None)
+    assert any(one.segments_from >= 0 for one in head.garbage)
+    assert head.expired
+    assert head.policy is not None
+
+
+def test_a_receipt_of_an_earlier_day_is_read() -> None:
+    receipt = golden.a_receipt()
+    found = decode_receipt(golden.kept("receipt.hex"), key="receipt")
+    assert found == receipt
+    assert found.key == ("receipt/00000000000000004000-00000000000000004999-" + found.key[-24:])

@@ -9,7 +9,17 @@ import pytest
 from tests.cold.makers import START_MS, TOPIC_ID, Bucket, a_head, an_entry, entries
 from tierlog.cold import chain, tree
 from tierlog.cold.errors import InvariantBroken
-from tierlog.cold.head import Garbage, Head, Hold, Incarnation, Writer
+from tierlog.cold.head import (
+    MERGE,
+    RETENTION_MS,
+    Expired,
+    Garbage,
+    Head,
+    Hold,
+    Incarnation,
+    Policy,
+    Writer,
+)
 from tierlog.cold.invariants import OF_ONE, OF_TWO, check
 from tierlog.hot.epochs import EpochStart
 from tierlog.types import LeaderEpoch, Offset
@@ -86,6 +96,24 @@ def epochs(*starts: tuple[int, int]) -> tuple[EpochStart, ...]:
 
 HOLD = Hold("h", Offset(1000), Offset(2000), "a case")
 
+GONE = "seg/{:020d}-{:020d}-e00000003-n00001-0000000000000001.seg"
+
+
+def garbage(key: str, *, why: str = RETENTION_MS, segments_from: int = -1) -> Garbage:
+    return Garbage(key, None, START_MS + 1, why=why, segments_from=segments_from)
+
+
+def shed_whole(head: Head) -> Head:
+    """Everything is garbage, and nobody wrote down what."""
+    end = head.next_offset
+    head = replace(head, indexes=(), leaves=(), entries=(), records=0, bytes=0)
+    return replace(head, log_start=end, garbage_end=end, chain_anchor=tree.last_chain(HEAD))
+
+
+def expired_to(*ends: int) -> tuple[Expired, ...]:
+    return tuple(Expired(Offset(end), RETENTION_MS, 0, START_MS) for end in ends)
+
+
 BROKEN: list[tuple[str, Callable[[Head], Head]]] = [
     ("bounds", lambda head: replace(head, holds=(HOLD,) * 2000)),
     ("tiling", without_an_entry),
@@ -130,6 +158,19 @@ BROKEN: list[tuple[str, Callable[[Head], Head]]] = [
         "holds",
         lambda head: replace(head, holds=(HOLD,), policy_version=1, log_start=Offset(1500)),
     ),
+    ("holds", lambda head: replace(head, policy=Policy(retention_ms=1))),
+    ("expired", lambda head: replace(head, garbage_end=Offset(1))),
+    ("expired", lambda head: replace(head, log_start=Offset(9000), garbage_end=Offset(8500))),
+    ("expired", lambda head: replace(head, garbage=(garbage(GONE.format(0, 0)),))),
+    (
+        "expired",
+        lambda head: replace(
+            head, garbage=(garbage("page/" + GONE[4:20] + "-" + "0" * 16, segments_from=1),)
+        ),
+    ),
+    ("expired", lambda head: replace(head, log_start=Offset(5), expired=expired_to(5, 4))),
+    ("expired", lambda head: replace(head, log_start=Offset(5), expired=expired_to(6))),
+    ("leaving", shed_whole),
 ]
 
 
@@ -159,3 +200,17 @@ def test_a_log_start_that_goes_back_is_refused() -> None:
     trimmed = replace(HEAD, log_start=Offset(500))
     with pytest.raises(InvariantBroken, match="ends"):
         check(published(HEAD, trimmed), previous=trimmed)
+
+
+def test_garbage_does_not_leave_before_its_time() -> None:
+    gone = garbage(GONE.format(0, 4), why=MERGE)
+    before = replace(PREVIOUS, garbage=(*PREVIOUS.garbage, gone))
+    with pytest.raises(InvariantBroken, match="before its time"):
+        check(HEAD, previous=before)
+    check(replace(HEAD, published_ms=gone.not_before_ms), previous=before)
+
+
+def test_the_end_of_the_garbage_does_not_go_back() -> None:
+    before = replace(PREVIOUS, garbage_end=Offset(0))
+    with pytest.raises(InvariantBroken, match="garbage_end goes back"):
+        check(HEAD, previous=before)

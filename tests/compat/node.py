@@ -85,9 +85,16 @@ class RunningNode:
         return state
 
     def partitions(self, topic: str) -> list[dict[str, int]]:
-        found: list[dict[str, int]] = next(
-            one["partitions"] for one in self.state()["topics"] if one["name"] == topic
-        )
+        found: list[dict[str, int]] = self._described(topic)["partitions"]
+        return found
+
+    def topic_id(self, topic: str) -> str:
+        """In hexadecimal, as directories carry it."""
+        return str(self._described(topic)["id"])
+
+    def _described(self, topic: str) -> dict[str, Any]:
+        topics = self.state()["topics"]
+        found: dict[str, Any] = next(one for one in topics if one["name"] == topic)
         return found
 
     def _words(self) -> list[str]:

@@ -15,7 +15,21 @@ from tierlog.hot.job import SyncJob
 
 T = TypeVar("T")
 
-STAGES = ("start", "state", "claim", "upload", "page sealing", "publish", "drop", "restore")
+# Of the story of `story.py`; "delete topic" has one of its own (`stage_delete`).
+EXPIRY = ("expire", "collect")
+"""Of the story in `stage_expire.py`."""
+
+STAGES = (
+    "start",
+    "state",
+    "claim",
+    "upload",
+    "page sealing",
+    "publish",
+    "drop",
+    "repair",
+    "restore",
+)
 
 BY_MODULE = {
     "tierlog.cold.restore": "restore",
@@ -24,6 +38,12 @@ BY_MODULE = {
     "tierlog.cold.statekeeper": "state",
     "tierlog.cold.sending": "upload",
     "tierlog.cold.dropper": "drop",
+    "tierlog.cold.sweeper": "delete topic",
+    "tierlog.cold.expirer": "expire",
+    "tierlog.cold.collector": "collect",
+    "tierlog.cold.scrubber": "repair",
+    "tierlog.cold.scrubrepair": "repair",
+    "tierlog.cold.audit_object": "repair",
 }
 BY_FUNCTION = {
     "Publisher._write_pages": "page sealing",
@@ -31,9 +51,13 @@ BY_FUNCTION = {
     "Publisher._claim": "claim",
     "Publisher.commit": "publish",
     "PartitionUploader._send": "upload",
+    "Membership.delete_topic": "delete topic",
 }
-OUTERMOST = ("restore", "drop")
+OUTERMOST = ("restore", "drop", "repair", "delete topic", *EXPIRY)
 """Stages that count whatever is called inside of them."""
+
+is_repairing: list[bool] = []
+"""Not empty in the chapter of the scrubber: what walks a manifest then is no restore."""
 
 LOOPS = ("asyncio.events", "tierlog.sim.loop")
 """Where every stack of the simulated world begins."""
@@ -52,7 +76,7 @@ def current_stage() -> str | None:
     while (module := str(frame.f_globals.get("__name__", ""))) not in LOOPS:
         stage = BY_FUNCTION.get(frame.f_code.co_qualname) or BY_MODULE.get(module)
         if stage in OUTERMOST or _removes_segments(frame):
-            return stage or "drop"
+            return "repair" if stage == "restore" and is_repairing else stage or "drop"
         found = found or stage
         is_cold = is_cold or module.startswith("tierlog.cold.")
         assert frame.f_back is not None, "everything runs on the loop"

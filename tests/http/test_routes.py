@@ -24,6 +24,7 @@ async def test_a_node_that_serves_is_alive_and_ready(tmp_path: Path) -> None:
         missing = await node.get("/")
         assert missing.status == 404
         assert json.loads(missing.body)["routes"] == [
+            "/explain/",
             "/healthz",
             "/metrics",
             "/prewarm",
@@ -114,6 +115,7 @@ async def test_state_tells_the_node_down_to_the_partition(tmp_path: Path) -> Non
             "backlog_segments": 0,
             "upload_lag_ms": used["upload_lag_ms"],
             "upload_error": None,
+            "fence": None,
         }
 
 
@@ -140,6 +142,7 @@ async def test_a_router_takes_more_routes(tmp_path: Path) -> None:
         view = NodeView(node.node, version="x")
         router = node_router(view)
         assert router.paths == [
+            "/explain/",
             "/healthz",
             "/metrics",
             "/prewarm",

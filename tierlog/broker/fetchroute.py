@@ -138,6 +138,8 @@ def route_of(request: FetchRequest, node: Node, version: int) -> FetchRoute | No
     ):
         return None
     partition = topic.partitions[ask.partition]
+    if partition.late is not None:
+        return None
     if ask.current_leader_epoch >= 0 and ask.current_leader_epoch != partition.leader_epoch:
         return None
     return FetchRoute(node, topic, partition, request, key=key, version=version)

@@ -4,20 +4,20 @@ Offsets and times are resolved as a consumer does, by the node's Kafka side; the
 for over HTTP, and goes on there while this waits. Ctrl-C ends it; what was loaded stays.
 """
 
-import http.client
 import json
 import re
 import sys
 import time
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
 import typer
 
+from tierlog.cli.asking import address_of, ask, no_node, parsed
 from tierlog.cli.consume import chosen_partitions, listed
 from tierlog.cli.failure import Refused, usage
-from tierlog.cli.node import http_address, nobody
 from tierlog.cli.progress import Progress, show_bytes
 from tierlog.cli.session import with_client
 from tierlog.cli.span import BEGINNING, END, first_offset
@@ -53,7 +53,7 @@ def run_prewarm(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    address = http_address(place)
+    address = address_of(place)
     bytes_max = None if budget is None else parse_size(budget)
 
     async def resolve(client: Client) -> dict[int, tuple[int, int]]:
@@ -132,17 +132,10 @@ def _wait(address: Address, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ask(address: Address, method: str, target: str) -> dict[str, Any]:
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_S)
-    try:
-        connection.request(method, target, headers={"x-tierlog": "cli"})
-        answer = connection.getresponse()
-        body = json.loads(answer.read())
-    except (http.client.HTTPException, ValueError):
-        raise Refused(f"what answers at {address} is no node of tierlog") from None
-    except OSError as error:
-        raise nobody(address, error) from None
-    finally:
-        connection.close()
-    if answer.status >= http.client.BAD_REQUEST:
+    status, text = ask(address, target, method=method, timeout_s=ANSWER_S)
+    body = parsed(text)
+    if body is None:
+        raise no_node(address)
+    if status >= HTTPStatus.BAD_REQUEST:
         raise Refused(str(body.get("detail", body)))
-    return dict(body)
+    return body

@@ -115,6 +115,13 @@ class NodeSettings:
         "whole: the next one waits.",
         at_least=1,
     )
+    # Spark jobs and auditors hold the manifest that they began with: a day is a long job.
+    tierlog_garbage_grace_ms: int = long(
+        "tierlog.garbage.grace.ms",
+        DAY_MS,
+        "How long objects stay in the store after nothing refers to them any more: those of "
+        "expired segments and of deleted topics.",
+    )
 
     # Topics.
     auto_create_topics_enable: bool = flag(
@@ -204,6 +211,44 @@ class NodeSettings:
         )
     )
 
+    # Groups, by Kafka's names and defaults.
+    group_initial_rebalance_delay_ms: int = whole(
+        "group.initial.rebalance.delay.ms",
+        3_000,
+        "How long the first rebalance of an empty group waits for more members to come.",
+    )
+    group_min_session_timeout_ms: int = whole(
+        "group.min.session.timeout.ms",
+        6_000,
+        "The shortest session timeout that a member of a group may ask for.",
+    )
+    group_max_session_timeout_ms: int = whole(
+        "group.max.session.timeout.ms",
+        30 * MINUTE_MS,
+        "The longest session timeout that a member of a group may ask for.",
+    )
+    # 10,000 and not Kafka's two thousand million: a join is answered with all members.
+    group_max_size: int = whole(
+        "group.max.size", 10_000, "Members that one group takes; more are refused.", at_least=1
+    )
+    offset_metadata_max_bytes: int = whole(
+        "offset.metadata.max.bytes",
+        4_096,
+        "The longest text that may be committed beside an offset.",
+    )
+    offsets_retention_minutes: int = whole(
+        "offsets.retention.minutes",
+        7 * 24 * 60,
+        "How long the offsets of a group without members are kept.",
+        at_least=1,
+    )
+    offsets_topic_num_partitions: int = whole(
+        "offsets.topic.num.partitions",
+        50,
+        "Partitions of __consumer_offsets; counts when the topic is made.",
+        at_least=1,
+    )
+
     # The disk. Below a watermark the node slows producers down, then refuses; it never drops.
     tierlog_disk_free_min_bytes: int = long(
         "tierlog.disk.free.min.bytes",
@@ -229,6 +274,27 @@ class NodeSettings:
         5 * MINUTE_MS,
         "Time between two looks for segments whose retention is over.",
         at_least=1,
+    )
+    # Compaction. Without a limit of its rate, as in Kafka: it never takes more than half a core.
+    log_cleaner_backoff_ms: int = long(
+        "log.cleaner.backoff.ms",
+        15_000,
+        "Time between two looks for compacted topics that are due, while there are none.",
+        at_least=1,
+    )
+    log_cleaner_dedupe_buffer_size: int = long(
+        "log.cleaner.dedupe.buffer.size",
+        128 << 20,
+        "Memory for the keys of the log that is being compacted, some 200 bytes each; a log with "
+        "more of them is compacted in several rounds.",
+        at_least=1024,
+    )
+    log_cleaner_io_max_bytes_per_second: float = decimal(
+        "log.cleaner.io.max.bytes.per.second",
+        float(LONG_MAX),
+        "How many bytes a second compaction reads and writes, over any long while.",
+        at_least=1.0,
+        at_most=float(LONG_MAX),
     )
     producer_id_expiration_ms: int = whole(
         "producer.id.expiration.ms",
@@ -295,6 +361,12 @@ class NodeSettings:
     def disk_throttle_below(self, total_bytes: int) -> int:
         """Free bytes below which writes to a disk of that size are slowed down."""
         return int(self.tierlog_disk_free_throttle_factor * self.disk_refuse_below(total_bytes))
+
+    def store_floor(self, total_bytes: int) -> int:
+        """Free bytes that a store in a folder leaves on a disk of that size.
+
+        Half of what producers leave: when they are refused, uploads go on, and make room."""
+        return self.disk_refuse_below(total_bytes) // 2
 
     def _check_together(self) -> None:
         advertise = self.advertise_address

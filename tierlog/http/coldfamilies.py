@@ -1,18 +1,19 @@
-"""The families of the cold tier: the store, the uploads, the topics, the reads. As `families`."""
+"""The families of the cold tier: the store, the uploads, the topics. As `families`."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from tierlog.http.coldreadings import (
-    by_client,
+    backlog_of,
     by_request,
     by_tiered_topic,
     cold_bytes,
-    cold_gets,
     cold_segments,
     failing_count,
-    of_proxy,
+    fenced_count,
+    late_count,
+    of_scrubber,
     of_tier,
 )
 from tierlog.http.family import Family
@@ -111,6 +112,38 @@ COLD_TIER: Final = (
         of_tier(failing_count),
     ),
     Family(
+        "tierlog_tier_fenced_partitions",
+        "gauge",
+        "Partitions that take no more records, since another process publishes them: two nodes "
+        "run on copies of one data directory, or a newer leader has taken over. 0, always.",
+        of_tier(fenced_count),
+    ),
+    Family(
+        "tierlog_tier_late_partitions",
+        "gauge",
+        "Partitions that are not open: their log is gone, and the store has not said yet where "
+        "it ended.",
+        once(late_count),
+    ),
+    Family(
+        "tierlog_tier_backlog_bytes",
+        "gauge",
+        "Bytes that are sealed and not in the store yet.",
+        of_tier(lambda tier: backlog_of(tier).bytes),
+    ),
+    Family(
+        "tierlog_tier_backlog_segments",
+        "gauge",
+        "Segments that are sealed and not in the store yet.",
+        of_tier(lambda tier: backlog_of(tier).segments),
+    ),
+    Family(
+        "tierlog_tier_upload_lag_seconds",
+        "gauge",
+        "Age of the oldest record that is not in the store, over all topics.",
+        of_tier(lambda tier: backlog_of(tier).lag_ms / 1000),
+    ),
+    Family(
         "tierlog_tier_uploaded_bytes_total",
         "counter",
         "Bytes of segment objects that the store answered for.",
@@ -153,6 +186,143 @@ COLD_TIER: Final = (
         "Those of them that were sent again from the local copy, byte for byte.",
         of_tier(lambda tier: tier.stats.put_back_objects),
     ),
+    Family(
+        "tierlog_tier_expired_segments_total",
+        "counter",
+        "Segments whose records retention or DeleteRecords took, and whose objects go after "
+        "their grace.",
+        of_tier(lambda tier: tier.stats.expired_segments),
+    ),
+    Family(
+        "tierlog_tier_expired_bytes_total",
+        "counter",
+        "Bytes of their objects.",
+        of_tier(lambda tier: tier.stats.expired_bytes),
+    ),
+    Family(
+        "tierlog_tier_collected_objects_total",
+        "counter",
+        "Objects that were deleted from the store after their grace: segments and pages.",
+        of_tier(lambda tier: tier.stats.collected_objects),
+    ),
+    Family(
+        "tierlog_tier_collected_bytes_total",
+        "counter",
+        "Bytes of the segments among them.",
+        of_tier(lambda tier: tier.stats.collected_bytes),
+    ),
+    Family(
+        "tierlog_tier_receipts_total",
+        "counter",
+        "Receipts written for deletions.",
+        of_tier(lambda tier: tier.stats.receipt_count),
+    ),
+    Family(
+        "tierlog_tier_deleted_topics_waiting",
+        "gauge",
+        "Deleted topics whose objects are still in the store: within tierlog.garbage.grace.ms, "
+        "held, or kept by the store.",
+        of_tier(lambda tier: len(tier.sweeper.waiting)),
+    ),
+    Family(
+        "tierlog_tier_sweep_troubles",
+        "gauge",
+        "Those of them that could not be swept at the last try; `/state` says why.",
+        of_tier(lambda tier: len(tier.sweeper.troubles)),
+    ),
+    Family(
+        "tierlog_tier_swept_topics_total",
+        "counter",
+        "Deleted topics of which nothing is left in the store.",
+        of_tier(lambda tier: tier.stats.swept_topics),
+    ),
+    Family(
+        "tierlog_tier_swept_objects_total",
+        "counter",
+        "Objects of deleted topics that were deleted from the store.",
+        of_tier(lambda tier: tier.stats.swept_objects),
+    ),
+    Family(
+        "tierlog_tier_swept_bytes_total",
+        "counter",
+        "Bytes of those objects.",
+        of_tier(lambda tier: tier.stats.swept_bytes),
+    ),
+    Family(
+        "tierlog_tier_orphan_objects",
+        "gauge",
+        "Objects older than a day that no manifest knows, as of the last weekly look at each "
+        "partition. They are collected when they are seen again a week later.",
+        of_tier(lambda tier: tier.stats.orphan_objects),
+    ),
+    Family(
+        "tierlog_tier_orphan_bytes",
+        "gauge",
+        "Bytes of those objects.",
+        of_tier(lambda tier: tier.stats.orphan_bytes),
+    ),
+    Family(
+        "tierlog_tier_unknown_topics",
+        "gauge",
+        "Topic ids with objects in the store that the cluster does not know. They are left alone.",
+        of_tier(lambda tier: len(tier.orphans.unknown)),
+    ),
+    Family(
+        "tierlog_tier_collected_orphans_total",
+        "counter",
+        "Orphans that were deleted from the store.",
+        of_tier(lambda tier: tier.stats.collected_orphans),
+    ),
+    Family(
+        "tierlog_tier_collected_orphan_bytes_total",
+        "counter",
+        "Bytes of those orphans.",
+        of_tier(lambda tier: tier.stats.collected_orphan_bytes),
+    ),
+    Family(
+        "tierlog_tier_aborted_uploads_total",
+        "counter",
+        "Multipart uploads that somebody left behind and that were aborted.",
+        of_tier(lambda tier: tier.stats.aborted_uploads),
+    ),
+    Family(
+        "tierlog_scrub_findings",
+        "gauge",
+        "Damages in the store that the scrubber knows of and could not repair; `/state` has them. "
+        "0, always.",
+        of_scrubber(lambda scrubber: len(scrubber.findings)),
+    ),
+    Family(
+        "tierlog_scrub_findings_total",
+        "counter",
+        "Damages that the scrubber found and could not repair at once.",
+        of_tier(lambda tier: tier.stats.scrub_findings),
+    ),
+    Family(
+        "tierlog_scrub_repairs_total",
+        "counter",
+        "Objects, pages and manifests that the store had lost or damaged and the scrubber put "
+        "back. 0, always.",
+        of_tier(lambda tier: tier.stats.scrub_repairs),
+    ),
+    Family(
+        "tierlog_scrub_manifests_total",
+        "counter",
+        "Manifests that were walked whole; each once a day.",
+        of_tier(lambda tier: tier.stats.scrubbed_manifests),
+    ),
+    Family(
+        "tierlog_scrub_objects_total",
+        "counter",
+        "Objects that the store was asked for; each once a week.",
+        of_tier(lambda tier: tier.stats.scrubbed_objects),
+    ),
+    Family(
+        "tierlog_scrub_bytes_total",
+        "counter",
+        "Bytes of objects that were read to their end and compared; each once in 90 days.",
+        of_tier(lambda tier: tier.stats.scrubbed_bytes),
+    ),
 )
 
 COLD_TOPICS: Final = (
@@ -191,199 +361,5 @@ COLD_TOPICS: Final = (
         "Segments of the topic in the store, as its manifests say.",
         by_tiered_topic(cold_segments),
         ("topic",),
-    ),
-)
-
-COLD_READS: Final = (
-    Family(
-        "tierlog_cold_reads_total",
-        "counter",
-        "Reads of records that are only in the store, answered with records.",
-        of_proxy(lambda proxy: proxy.stats.reads),
-    ),
-    Family(
-        "tierlog_cold_reads_at_once_total",
-        "counter",
-        "Those of them that waited for nothing.",
-        of_proxy(lambda proxy: proxy.stats.reads_at_once),
-    ),
-    Family(
-        "tierlog_cold_read_bytes_total",
-        "counter",
-        "Bytes of batches that they gave.",
-        of_proxy(lambda proxy: proxy.stats.read_bytes),
-    ),
-    Family(
-        "tierlog_cold_chunk_hits_total",
-        "counter",
-        "Chunks that a read found in the cache.",
-        of_proxy(lambda proxy: proxy.stats.chunk_hits),
-    ),
-    Family(
-        "tierlog_cold_chunk_misses_total",
-        "counter",
-        "Chunks that a read waited for.",
-        of_proxy(lambda proxy: proxy.stats.chunk_misses),
-    ),
-    Family(
-        "tierlog_cold_gets_total",
-        "counter",
-        "GETs for cold reads, by what they fetched: a chunk, the first blocks for a new reader, "
-        "or an index.",
-        cold_gets,
-        ("what",),
-    ),
-    Family(
-        "tierlog_cold_readahead_gets_total",
-        "counter",
-        "Those of the GETs of chunks that nobody waited for yet.",
-        of_proxy(lambda proxy: proxy.stats.ahead_gets),
-    ),
-    Family(
-        "tierlog_cold_get_bytes_total",
-        "counter",
-        "Bytes that the GETs for cold reads brought.",
-        of_proxy(lambda proxy: proxy.stats.get_bytes),
-    ),
-    Family(
-        "tierlog_cold_get_errors_total",
-        "counter",
-        "GETs for cold reads that failed.",
-        of_proxy(lambda proxy: proxy.stats.get_errors),
-    ),
-    Family(
-        "tierlog_cold_corrupt_total",
-        "counter",
-        "Answers of the store that failed their checksum. None was served.",
-        of_proxy(lambda proxy: proxy.stats.corrupt),
-    ),
-    Family(
-        "tierlog_cold_reads_shared_total",
-        "counter",
-        "Reads that had the answer of another one for the same place.",
-        of_proxy(lambda proxy: proxy.stats.reads_shared),
-    ),
-    Family(
-        "tierlog_cold_reads_refused_total",
-        "counter",
-        "Reads that were put off since too many were under way.",
-        of_proxy(lambda proxy: proxy.stats.reads_refused),
-    ),
-    Family(
-        "tierlog_cold_reads_failed_total",
-        "counter",
-        "Reads that were answered with an error: the store does not give the bytes, or wrong ones.",
-        of_proxy(lambda proxy: proxy.stats.reads_failed),
-    ),
-    Family(
-        "tierlog_cold_reads_planned_anew_total",
-        "counter",
-        "Reads whose segment had been merged or had expired when its object was asked for.",
-        of_proxy(lambda proxy: proxy.stats.planned_anew),
-    ),
-    Family(
-        "tierlog_cold_gets_late_total",
-        "counter",
-        "GETs that waited for tierlog.cold.gets.per.second.",
-        of_proxy(lambda proxy: proxy.stats.gets_late),
-    ),
-    Family(
-        "tierlog_cold_wasted_bytes_total",
-        "counter",
-        "Bytes of chunks that left the cache before anybody had read of them.",
-        of_proxy(lambda proxy: proxy.stats.wasted_bytes),
-    ),
-    Family(
-        "tierlog_cold_unread_bytes",
-        "gauge",
-        "Bytes of chunks that are on their way to a reader, or here and not read to their end.",
-        of_proxy(lambda proxy: proxy.loader.unread_bytes),
-    ),
-    Family(
-        "tierlog_cold_not_cached_total",
-        "counter",
-        "Chunks that were served and not kept: no room, or they came faster than the disk writes.",
-        of_proxy(lambda proxy: proxy.stats.not_cached),
-    ),
-    Family(
-        "tierlog_cache_shared_bytes",
-        "gauge",
-        "Those of the cached bytes that several readers used: no replay evicts them.",
-        of_proxy(lambda proxy: proxy.cache.ledger.shared_bytes),
-    ),
-    Family(
-        "tierlog_cold_client_read_bytes_total",
-        "counter",
-        "Bytes of cold batches by client id; whoever is beyond the last hundred is `other`, and "
-        "what a client counted moves there when it makes room.",
-        by_client(lambda _, account: account.read_bytes),
-        ("client",),
-    ),
-    Family(
-        "tierlog_cold_client_gets_total",
-        "counter",
-        "GETs that began for a client.",
-        by_client(lambda _, account: account.gets),
-        ("client",),
-    ),
-    Family(
-        "tierlog_cold_client_get_bytes_total",
-        "counter",
-        "Bytes that those GETs brought.",
-        by_client(lambda _, account: account.get_bytes),
-        ("client",),
-    ),
-    Family(
-        "tierlog_cold_client_hits_total",
-        "counter",
-        "A client's reads that found their chunk here.",
-        by_client(lambda _, account: account.hits),
-        ("client",),
-    ),
-    Family(
-        "tierlog_cold_client_wasted_bytes_total",
-        "counter",
-        "Bytes that were fetched for a client, and left before anybody had read of them.",
-        by_client(lambda _, account: account.wasted_bytes),
-        ("client",),
-    ),
-    Family(
-        "tierlog_cold_client_usd_total",
-        "counter",
-        "What a client's GETs cost, by tierlog.price.get.usd and tierlog.price.get.gb.usd.",
-        by_client(
-            lambda proxy, account: proxy.price.of(gets=account.gets, get_bytes=account.get_bytes)
-        ),
-        ("client",),
-    ),
-    Family(
-        "tierlog_cache_bytes",
-        "gauge",
-        "Disk space that cached chunks take.",
-        of_proxy(lambda proxy: proxy.cache.ledger.used),
-    ),
-    Family(
-        "tierlog_cache_bytes_max",
-        "gauge",
-        "Disk space that they may take: tierlog.cache.bytes.",
-        of_proxy(lambda proxy: proxy.cache.ledger.budget),
-    ),
-    Family(
-        "tierlog_cache_evicted_bytes_total",
-        "counter",
-        "Bytes that left the cache to make room.",
-        of_proxy(lambda proxy: proxy.stats.evicted_bytes),
-    ),
-    Family(
-        "tierlog_cache_dropped_total",
-        "counter",
-        "Cached files that failed their check and were fetched again.",
-        of_proxy(lambda proxy: proxy.stats.dropped),
-    ),
-    Family(
-        "tierlog_cold_memory_bytes",
-        "gauge",
-        "Memory of downloads under way and of chunks that no disk holds.",
-        of_proxy(lambda proxy: proxy.memory_used),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tierlog.http.explain import PREFIX, Explain
 from tierlog.http.exposition import Exposition
 from tierlog.http.health import Health
 from tierlog.http.prewarm import PrewarmRoute
@@ -25,6 +26,7 @@ def node_router(view: NodeView, *, collectors: Sequence[Collector] = ()) -> Rout
     router.add("GET", "/healthz", health.healthz)
     router.add("GET", "/readyz", health.readyz)
     router.add("GET", "/state", State(view).handle)
+    router.add("GET", PREFIX, Explain(view).handle)
     router.add("GET", "/metrics", Exposition(view, collectors).handle)
     prewarm = PrewarmRoute(view)
     router.add("GET", "/prewarm", prewarm.show)

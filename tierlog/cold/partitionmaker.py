@@ -1,0 +1,174 @@
+"""Makes tiered partitions: their logs as they go on from the bucket, and what tiers them.
+
+Everything here is read from the local disk. The store is asked only where a log must be begun anew
+from what is cold (`reopening`), and not for long.
+"""
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tierlog.cold.clusterstate import TopicRecord
+from tierlog.cold.head import Head, Incarnation, Writer
+from tierlog.cold.layout import PartitionKeys
+from tierlog.cold.localcopy import LocalCopies
+from tierlog.cold.pagecache import PageCache
+from tierlog.cold.prefix import ColdPrefix
+from tierlog.cold.publisher import Place, Publisher
+from tierlog.cold.refusals import HeadLost, name_of
+from tierlog.cold.reopening import open_tiered, seed_from
+from tierlog.cold.tieredpartition import TieredPartition
+from tierlog.cold.tiersettings import TierSettings, TopicTiering
+from tierlog.cold.tierstats import TierStats
+from tierlog.env import Env
+from tierlog.errors import TierlogError
+from tierlog.hot import Log, LogDirectory, LogSettings, Seed
+from tierlog.hot.log import FIRST_OFFSET
+from tierlog.objectstore.errors import StoreUnavailable
+from tierlog.objectstore.port import ObjectStore
+from tierlog.types import LeaderEpoch, Offset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+
+CLAIM_SECONDS = 5.0
+"""How long a start waits for a store that answered a moment ago, for the sake of one partition."""
+
+
+class PartitionMaker:
+    def __init__(
+        self,
+        env: Env,
+        store: ObjectStore,
+        settings: TierSettings,
+        stats: TierStats,
+        *,
+        prefix: str,
+        data: str,
+        node_id: int,
+        process: str,
+        incarnation: Incarnation,
+    ) -> None:
+        """`prefix` is the cluster's own in the store, `data` the node's directory."""
+        self.copies = LocalCopies(env, f"{data}/cold")
+        """Of HEADs; that of a deleted partition is removed."""
+        self._env = env
+        self._store = store
+        self._settings = settings
+        self._stats = stats
+        self._prefix = prefix
+        self._node_id = node_id
+        self._process = process
+        self._incarnation = incarnation
+        self.pages = PageCache(store)
+        self.trouble: Callable[[], str | None] = lambda: None
+        """Why the store need not be asked now, if somebody knows."""
+
+    async def open_log(
+        self,
+        directory: LogDirectory,
+        name: str,
+        settings: LogSettings,
+        *,
+        topic_id: str,
+        topic: TopicRecord,
+        index: int,
+        leader_epoch: LeaderEpoch,
+        tiering: TopicTiering,
+        is_first: bool,
+    ) -> Log:
+        """Open the log of a tiered partition, before it is attached: where it does not go on from
+        the bucket it is begun anew there. Asks the store only then, and not for long: raises
+        `StoreUnavailable`, and can be called again. `is_first`: the partition was just made, so
+        that there is nothing to go on from."""
+        publisher = self._publisher(
+            topic_id, topic, index, leader_epoch=leader_epoch, tiering=tiering
+        )
+        head = await self.copies.load(topic_id, index)
+        claimed = partial(self._claimed_soon, publisher)
+        return await open_tiered(directory, name, settings, head, claimed, is_first=is_first)
+
+    async def _claimed_soon(self, publisher: Publisher) -> tuple[Head, Seed] | None:
+        if (why := self.trouble()) is not None:
+            raise StoreUnavailable(why)
+        try:
+            async with asyncio.timeout(CLAIM_SECONDS):
+                return await self._claimed(publisher)
+        except TimeoutError:
+            raise StoreUnavailable("the store does not answer") from None
+
+    async def _claimed(self, publisher: Publisher) -> tuple[Head, Seed] | None:
+        """HEAD, so that nobody moves it any more, and the past of a log that begins at its end."""
+        try:
+            if await publisher.refresh() is None:
+                return None
+            head = await publisher.claim()
+        except HeadLost:
+            head = await publisher.repair()
+        prefix = ColdPrefix(publisher.keys, self.pages, head=head)
+        return head, await seed_from(self._store, prefix, head)
+
+    async def make(
+        self,
+        topic_id: str,
+        topic: TopicRecord,
+        index: int,
+        log: Log,
+        *,
+        leader_epoch: LeaderEpoch,
+        tiering: TopicTiering,
+    ) -> TieredPartition:
+        """Reads the local copy of its HEAD, asks no store."""
+        start = next(iter(log.segments)).base_offset
+        publisher = self._publisher(
+            topic_id, topic, index, leader_epoch=leader_epoch, tiering=tiering, start=start
+        )
+        prefix = ColdPrefix(publisher.keys, self.pages, head=await publisher.load())
+        publisher.on_fence = partial(_close_to_writers, prefix, name_of(publisher.place))
+        return TieredPartition(
+            self._env,
+            self._store,
+            log,
+            publisher,
+            prefix,
+            node_id=self._node_id,
+            settings=self._settings,
+            tiering=tiering,
+            stats=self._stats,
+        )
+
+    def _publisher(
+        self,
+        topic_id: str,
+        topic: TopicRecord,
+        index: int,
+        *,
+        leader_epoch: LeaderEpoch,
+        tiering: TopicTiering,
+        start: Offset = FIRST_OFFSET,
+    ) -> Publisher:
+        return Publisher(
+            self._store,
+            PartitionKeys(self._prefix, topic_id, index),
+            self._env,
+            place=Place(
+                topic=topic.name,
+                topic_id=topic_id,
+                partition=index,
+                partition_count=topic.partitions,
+                start=start,
+                policy=tiering.policy,
+            ),
+            writer=Writer(leader_epoch, self._process),
+            incarnation=self._incarnation,
+            copies=self.copies,
+        )
+
+
+def _close_to_writers(prefix: ColdPrefix, name: str, fence: TierlogError) -> None:
+    """What this process accepted from now on could never be published."""
+    prefix.fence = fence
+    logger.error("%s is read-only from now on: %s", name, fence)
