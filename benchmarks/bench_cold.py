@@ -23,6 +23,7 @@ from benchmarks.coldstage import (
     CPU_PER_GB,
     GET_BYTES,
     GETS_PER_GB,
+    GETS_RECKONED,
     MEMORY,
     PARTITIONS,
     SPEED,
@@ -136,7 +137,12 @@ def uncached(
     yield Gauge(
         name=f"{name}: what it took",
         variants={OURS: lambda: next(took)},
-        promises={MEMORY: Promise(), GETS_PER_GB: Promise(), GET_BYTES: Promise()},
+        promises={
+            MEMORY: Promise(),
+            GETS_PER_GB: Promise(),
+            GETS_RECKONED: Promise(),
+            GET_BYTES: Promise(),
+        },
         rounds=ROUNDS,
     )
 

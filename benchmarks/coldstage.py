@@ -34,6 +34,8 @@ SEALED = {"segment.ms": "1000", "local.retention.ms": "1000"}
 SPEED, CPU_PER_GB = "MB/s", "CPU s/GB"
 MEMORY = "memory growth, MB"
 GETS_PER_GB, GET_BYTES = "GETs/GB", "bytes fetched / bytes read"
+GETS_RECKONED = "GETs/GB as the cost model reckons"
+"""A GET a chunk, nothing cached; indexes and first blocks are on top."""
 
 
 class Stage:
@@ -152,6 +154,7 @@ class Stage:
             **figures,
             MEMORY: memory[0],
             GETS_PER_GB: gets / size * 1e9,
+            GETS_RECKONED: 1e9 / RANGE_BYTES,
             GET_BYTES: asked.get("get_bytes", 0) / size,
         }
 

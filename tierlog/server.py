@@ -114,6 +114,8 @@ class Server:
             raise
         self.view = view = NodeView(node, version=version("tierlog"))
         view.store, view.store_stats = settings.store, self._store_stats
+        if isinstance(store, Retrying):
+            view.retry_quota = store.quota
         try:
             http = await self._start_http()
             await node.start()

@@ -75,6 +75,15 @@ class RunningNode:
     def log(self) -> str:
         return self._log_path.read_text()
 
+    @property
+    def http(self) -> str:
+        return self._http
+
+    def state(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"http://{self._http}/state", timeout=START_S) as answer:
+            state: dict[str, Any] = json.load(answer)
+        return state
+
     def partitions(self, topic: str) -> list[dict[str, int]]:
         found: list[dict[str, int]] = self._described(topic)["partitions"]
         return found
@@ -84,9 +93,8 @@ class RunningNode:
         return str(self._described(topic)["id"])
 
     def _described(self, topic: str) -> dict[str, Any]:
-        with urllib.request.urlopen(f"http://{self._http}/state", timeout=START_S) as answer:
-            state: dict[str, Any] = json.load(answer)
-        found: dict[str, Any] = next(one for one in state["topics"] if one["name"] == topic)
+        topics = self.state()["topics"]
+        found: dict[str, Any] = next(one for one in topics if one["name"] == topic)
         return found
 
     def _words(self) -> list[str]:

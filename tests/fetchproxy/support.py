@@ -213,13 +213,16 @@ class BrokenPrefix(Prefix):
         raise NoSuchObject("page")
 
 
-async def upload(store: Watched, segments: Iterable[Sequence[bytes]]) -> Prefix:
+async def upload(
+    store: Watched, segments: Iterable[Sequence[bytes]], *, folder: str = "seg"
+) -> Prefix:
     """Segments of batches, whose offsets follow each other."""
     entries = []
     prefix = Prefix(())
     for batches in segments:
         _, header = next(iter_batches(batches[0]))
         data, entry = make_segment(header.base_offset, batches)
+        entry = replace(entry, key=entry.key.replace("seg/", f"{folder}/", 1))
         await store.put(prefix.full_key(entry.key), BytesBody(data))
         entries.append(entry)
     return Prefix(entries)

@@ -1,5 +1,8 @@
 from random import Random
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.fetchproxy.support import make_batch, make_segment
 from tierlog.fetchproxy.clients import Account, Reader
 from tierlog.fetchproxy.flights import Allowance
@@ -59,3 +62,31 @@ def test_only_so_many_readers_are_remembered() -> None:
         streams.move(stream, key="k", entry=entry, position=Position(0), offset=Offset(number))
     assert len(streams) == STREAMS_MAX
     assert streams.find("p", Offset(9)) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.floats(0, 8)), max_size=60))
+def test_whatever_a_reader_does_its_window_stays_below_the_budget(
+    steps: list[tuple[int, float]],
+) -> None:
+    one, now_s = window(), 0.0
+    for size, pause_s in steps:
+        before = one.size
+        now_s += pause_s
+        one.came_back(now_s)
+        assert 8 <= one.size <= 40
+        if pause_s > 5.0 or not before:
+            assert one.size == 8
+        one.answered(size, now_s)
+        assert one.size <= 40
+
+
+def test_readers_that_stalled_do_not_count() -> None:
+    _, entry = make_segment(0, [make_batch(0, [1], rng=Random(1))])
+    streams = Streams()
+    for number, heard_s in enumerate((1.0, 2.0, 3.0)):
+        reader = Reader(Account())
+        stream = streams.begin(reader, "p", window(now_s=heard_s), Allowance(1))
+        streams.move(stream, key="k", entry=entry, position=Position(0), offset=Offset(number))
+    assert streams.count_since(0.0) == (3, 3)
+    assert streams.count_since(1.5) == (2, 2)
+    assert streams.count_since(9.0) == (0, 0)

@@ -22,7 +22,7 @@ async def test_a_history_is_read_through_mapped_files_and_again_after_a_restart(
     prefix = await upload(store, segments)
     env = local_env()
     for _ in range(2):
-        proxy = FetchProxy(env, store, WHOLE_CHUNKS, str(tmp_path / "cache"))
+        proxy = FetchProxy(env, store, PATIENT, str(tmp_path / "cache"))
         await proxy.start()
         everything = b"".join(batch for segment in segments for batch in segment)
         assert await read_all(proxy, prefix) == everything
@@ -31,6 +31,10 @@ async def test_a_history_is_read_through_mapped_files_and_again_after_a_restart(
     assert len(store.gets) <= chunks + len(segments) + 8  # Those that the first end cut off.
     assert isinstance(env.tasks, LocalTasks)
     env.tasks.close()
+
+
+PATIENT = replace(WHOLE_CHUNKS, memory_bytes=1024 * CHUNK)
+"""However busy the disk is, all chunks are kept."""
 
 
 async def first_of(proxy: FetchProxy, prefix: ColdPrefix) -> ColdRead:
@@ -71,7 +75,7 @@ async def test_what_is_not_in_the_page_cache_is_read_by_threads(
     store = Watched()
     prefix = await upload(store, segments)
     env = local_env()
-    proxy = FetchProxy(env, store, WHOLE_CHUNKS, str(tmp_path / "cache"))
+    proxy = FetchProxy(env, store, PATIENT, str(tmp_path / "cache"))
     await proxy.start()
     await read_all(proxy, prefix)
     await proxy.close()
@@ -84,7 +88,7 @@ async def test_what_is_not_in_the_page_cache_is_read_by_threads(
     really = FilePiece.pread
     monkeypatch.setattr(FilePiece, "pread", pread)
     monkeypatch.setattr(FilePiece, "is_cached", lambda *_: False)
-    proxy = FetchProxy(env, store, WHOLE_CHUNKS, str(tmp_path / "cache"))
+    proxy = FetchProxy(env, store, PATIENT, str(tmp_path / "cache"))
     await proxy.start()
     everything = b"".join(batch for segment in segments for batch in segment)
     assert await read_all(proxy, prefix) == everything

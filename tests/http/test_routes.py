@@ -27,6 +27,7 @@ async def test_a_node_that_serves_is_alive_and_ready(tmp_path: Path) -> None:
             "/explain/",
             "/healthz",
             "/metrics",
+            "/prewarm",
             "/readyz",
             "/state",
         ]
@@ -140,7 +141,14 @@ async def test_a_router_takes_more_routes(tmp_path: Path) -> None:
     async with running(local_env(), settings(str(tmp_path / "data"))) as node:
         view = NodeView(node.node, version="x")
         router = node_router(view)
-        assert router.paths == ["/explain/", "/healthz", "/metrics", "/readyz", "/state"]
+        assert router.paths == [
+            "/explain/",
+            "/healthz",
+            "/metrics",
+            "/prewarm",
+            "/readyz",
+            "/state",
+        ]
         router.add("GET", "/hello", hello)
         with pytest.raises(AssertionError, match="has a handler already"):
             router.add("GET", "/metrics", hello)

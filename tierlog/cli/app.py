@@ -222,6 +222,58 @@ def node(
 
 
 @app.command()
+def prewarm(
+    topic: TopicName,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="N|TIME|beginning", help="An offset, or a time: 2h, 2024-03-01."
+        ),
+    ] = "beginning",
+    end: Annotated[
+        str, typer.Option("--to", metavar="N|TIME|end", help="Exclusive, as --from.")
+    ] = "end",
+    partition: Annotated[
+        list[int] | None,
+        typer.Option("--partition", "-p", min=0, help="Only this one; may be repeated."),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="BYTES", help="Load no more than this, as 500MB or 2GiB."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would take, and load nothing.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    http: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT", envvar="TIERLOG_HTTP", help="Where the node speaks HTTP."
+        ),
+    ] = DEFAULT_HTTP,
+    as_json: AsJson = False,
+) -> None:
+    """Load cold records into the node's cache, before those who will read them.
+
+    Only free room is used: nothing that is cached leaves for it.
+    """
+    with told():
+        from tierlog.cli.prewarm import run_prewarm
+
+        run_prewarm(
+            bootstrap,
+            http,
+            topic,
+            start=start,
+            end=end,
+            partitions=partition,
+            budget=budget,
+            dry_run=dry_run,
+            as_json=as_json,
+        )
+
+
+@app.command()
 def explain(
     topic: TopicName,
     partition: Annotated[

@@ -18,11 +18,14 @@ def address_of(place: str) -> Address:
         raise usage(f"--http is '{place}'; it must be HOST:PORT, as 127.0.0.1:8080") from None
 
 
-def ask(address: Address, path: str) -> tuple[int, str]:
+def ask(
+    address: Address, path: str, *, method: str = "GET", timeout_s: float = ANSWER_S
+) -> tuple[int, str]:
     """The status and the body. Raises `Refused` where nobody answers, or not by HTTP."""
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_S)
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=timeout_s)
     try:
-        connection.request("GET", path)
+        # The header tells a command from a page in a browser, which may not change anything.
+        connection.request(method, path, headers={"x-tierlog": "cli"})
         answer = connection.getresponse()
         text = answer.read().decode(errors="replace")
     except http.client.HTTPException:  # First: that the peer hung up is an OSError as well.

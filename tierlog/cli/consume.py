@@ -52,18 +52,15 @@ async def _spans(
     since: int | None,
 ) -> dict[int, Span]:
     """What to read of each partition, from the offsets as they are now."""
-    present = {each.partition_index for each in (await known_topic(client, topic)).partitions}
-    chosen = sorted(present if partitions is None else set(partitions))
-    if missing := sorted(set(chosen) - present):
-        raise Refused(f"{topic} has no partition {missing[0]}; it has 0 to {len(present) - 1}")
-    starts = await _listed(client, topic, chosen, EARLIEST)
-    ends = await _listed(client, topic, chosen, LATEST)
+    chosen = await chosen_partitions(client, topic, partitions)
+    starts = await listed(client, topic, chosen, EARLIEST)
+    ends = await listed(client, topic, chosen, LATEST)
     firsts = {
         each: first_offset(asked.offset, log_start=starts[each], log_end=ends[each])
         for each in chosen
     }
     if since is not None:
-        firsts = await _listed(client, topic, chosen, since, instead=ends)
+        firsts = await listed(client, topic, chosen, since, instead=ends)
     _say_if_outside(asked, starts, ends)
     return {
         each: Span(
@@ -73,7 +70,18 @@ async def _spans(
     }
 
 
-async def _listed(
+async def chosen_partitions(
+    client: Client, topic: str, partitions: Sequence[int] | None
+) -> list[int]:
+    """Those that were asked for, or all; refused if the topic has not got one of them."""
+    present = {each.partition_index for each in (await known_topic(client, topic)).partitions}
+    chosen = sorted(present if partitions is None else set(partitions))
+    if missing := sorted(set(chosen) - present):
+        raise Refused(f"{topic} has no partition {missing[0]}; it has 0 to {len(present) - 1}")
+    return chosen
+
+
+async def listed(
     client: Client,
     topic: str,
     partitions: Sequence[int],

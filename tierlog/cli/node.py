@@ -19,6 +19,8 @@ HOURS_AS_MINUTES = 2
 HOURS_AS_DAYS = 96
 FAILING_MAX = 10
 """Partitions that are named with their error: one cause often holds for all."""
+READERS_MAX = 10
+"""Clients that are shown: those who read most."""
 
 
 def show(place: str, *, as_json: bool) -> None:
@@ -28,10 +30,12 @@ def show(place: str, *, as_json: bool) -> None:
         return
     for line in summary(state):
         typer.echo(line)
-    for rows in (request_rows(state), topic_rows(state), failing_rows(state)):
+    tables = request_rows(state), topic_rows(state), reader_rows(state), failing_rows(state)
+    for rows in tables:
         if rows:
             typer.echo("")
-            print_table(rows, right=("size", "cold", "lag", "produced", "fetched"))
+            right = ("size", "cold", "lag", "produced", "fetched", "read", "from store", "wasted")
+            print_table(rows, right=(*right, "usd"))
 
 
 def _answer(address: Address) -> tuple[str, dict[str, Any]]:
@@ -57,6 +61,7 @@ def summary(state: dict[str, Any]) -> list[str]:
         ("data", disk["path"]),
         ("store", state["store"]),
         ("cold tier", tier_line(state.get("tier"))),
+        ("cache", cache_line(state.get("tier"))),
         ("READ-ONLY", read_only(state)),
         ("NOT OPEN", late(state)),
         ("scrub", scrub_line(state.get("tier"))),
@@ -110,6 +115,37 @@ def tier_line(tier: dict[str, Any] | None) -> str:
     if backlog := waiting(tier):
         numbers = f"{backlog}; {numbers}"
     return numbers if tier["trouble"] is None else f"{tier['trouble']}; {numbers}"
+
+
+def cache_line(tier: dict[str, Any] | None) -> str:
+    if tier is None:
+        return ""
+    reads = tier["reads"]
+    used, limit = (show_bytes(tier.get(name, 0)) for name in ("cache_bytes", "cache_bytes_max"))
+    return (
+        f"{used} of {limit}; {reads.get('gets', 0):,} GETs for readers, "
+        f"${tier.get('reads_usd', 0):.4f}; {show_bytes(reads.get('wasted_bytes', 0))} in vain"
+    )
+
+
+def reader_rows(state: dict[str, Any]) -> list[dict[str, object]]:
+    """Clients that read cold records, by what they read."""
+    tier = state.get("tier") or {}
+    readers = sorted(tier.get("clients", ()), key=lambda one: -one["read_bytes"])
+    return [
+        {
+            "cold reader": each["client"],
+            "reads": each["reads"],
+            "hits": each["hits"],
+            "GETs": each["gets"],
+            "read": show_bytes(each["read_bytes"]),
+            "from store": show_bytes(each["get_bytes"]),
+            "wasted": show_bytes(each["wasted_bytes"]),
+            "usd": f"{each['usd']:.6f}",
+        }
+        for each in readers[:READERS_MAX]
+        if each["reads"] or each["gets"]
+    ]
 
 
 def waiting(tier: dict[str, Any]) -> str:

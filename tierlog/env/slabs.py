@@ -15,6 +15,7 @@ import mmap
 import threading
 import weakref
 from contextlib import suppress
+from typing import Any
 
 from tierlog.types import Bytes
 
@@ -27,7 +28,7 @@ class Slabs:
     def __init__(self, *, size: int, count_max: int) -> None:
         self.size = size
         self.count_max = count_max
-        self._kind = type("Leased", (ctypes.c_char * size,), {"slabs": self})
+        self._kind: Any = type("Leased", (ctypes.c_char * size,), {"slabs": self})
         self._free: list[mmap.mmap] = []
         self._count = 0
         self._lock = threading.Lock()

@@ -256,11 +256,10 @@ class Loader:
         """Load it for nobody in particular; whether the disk has it now."""
         span = self.chunk_span(segment, number)
         name = chunk_name(segment.digest, span)
-        await asyncio.shield(self.chunk(segment, number, reader=reader))
+        work = partial(self._load_chunk, segment, span, reader, must_keep=True)
+        await asyncio.shield(self._pieces.fly((segment.key, span), span.size, work))
         if (keeps := self._keeps.get(name)) is not None:
             await asyncio.shield(keeps)
-        self._unread_gone(segment.key, span)
-        self.held.retire(segment.key, span, is_kept=self._cache.has(name))
         return self._cache.has(name)
 
     def lead(self, segment: ColdSegment, span: Span, reader: Reader) -> asyncio.Task[Piece]:
@@ -275,6 +274,8 @@ class Loader:
         span = self.chunk_span(segment, start // self._settings.chunk_bytes)
         name = chunk_name(segment.digest, span)
         self._cache.ledger.touch(name, reader=reader)
+        if (kept := self._chunks_kept.get(name)) is not None:
+            kept.reader = reader  # To be told when the disk has it.
         if stop >= span.end:
             self._unread_gone(segment.key, span)
             self.held.retire(segment.key, span, is_kept=self._cache.has(name))
@@ -283,7 +284,13 @@ class Loader:
         self._cache.ledger.touch(name, reader=reader)
 
     async def _load_chunk(
-        self, segment: ColdSegment, span: Span, reader: Reader, *, is_ahead: bool = False
+        self,
+        segment: ColdSegment,
+        span: Span,
+        reader: Reader,
+        *,
+        is_ahead: bool = False,
+        must_keep: bool = False,
     ) -> Piece:
         name = chunk_name(segment.digest, span)
         if (here := self._chunks_kept.get(name)) is not None:
@@ -302,11 +309,20 @@ class Loader:
                 self._cache.give_back(span.size)
             raise
         if has_room:
-            if self.keeping.try_take(span.size):
+            if must_keep:
+                await self._wait_for_disk(span.size)
+            if must_keep or self.keeping.try_take(span.size):
                 return self._keep_soon(segment, HeldPiece(span, data), name, data, reader)
             self._cache.give_back(span.size)
         self._stats.not_cached += 1
         return self._hold(segment, span, data)
+
+    async def _wait_for_disk(self, size: int) -> None:
+        try:
+            await self.keeping.take(size)
+        except BaseException:
+            self._cache.give_back(size)
+            raise
 
     def _keep_soon(
         self, segment: ColdSegment, piece: HeldPiece, name: str, data: Bytes, reader: Reader
@@ -322,13 +338,14 @@ class Loader:
     async def _keep_chunk(
         self, segment: ColdSegment, piece: HeldPiece, name: str, data: Bytes, reader: Reader
     ) -> None:
-        is_read = (segment.key, piece.span) not in self._unread
         try:
-            is_kept = await self._cache.put(name, data, reader=reader, is_read=is_read)
+            is_kept = await self._cache.put(name, data, reader=reader, is_read=False)
         finally:
             del self._chunks_kept[name]
             self.keeping.give(piece.span.size)
         self._stats.not_cached += not is_kept
+        if piece.reader is not None:
+            self._cache.ledger.touch(name, reader=piece.reader)
         # Until its reader has come it stays in memory as well: the disk is slower.
         if not is_kept or (segment.key, piece.span) in self._unread:
             self.held.put(segment.key, piece)

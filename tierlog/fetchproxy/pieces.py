@@ -6,11 +6,14 @@ somebody holds that, evicted or not: unlinking takes the name alone.
 
 import weakref
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tierlog.env import File, may_lend
 from tierlog.objectstore.port import Span
 from tierlog.types import Bytes, Position
+
+if TYPE_CHECKING:
+    from tierlog.fetchproxy.clients import Reader
 
 
 class Piece(Protocol):
@@ -52,10 +55,12 @@ class FilePiece:
 
 
 class HeldPiece:
-    __slots__ = ("_view", "span")
+    __slots__ = ("_view", "reader", "span")
 
     def __init__(self, span: Span, data: Bytes) -> None:
         self.span = span
+        self.reader: Reader | None = None
+        """Who read of it last, while it is on its way to the disk."""
         self._view = memoryview(data)
 
     def pread(self, size: int, position: int) -> Bytes:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tierlog.errors import TierlogError
 from tierlog.fetchproxy import plan
+from tierlog.fetchproxy.segmentindex import sections_span
 from tierlog.objectstore.port import Span
 from tierlog.types import Offset, Position
 
@@ -57,7 +58,6 @@ class Prewarmed:
     gets: int = 0
     done: bool = False
     error: str | None = None
-    _indexes: set[str] = field(default_factory=set)
 
 
 def span_of(entry: Entry, start: Offset, end: Offset) -> Span:
@@ -87,18 +87,21 @@ class Prewarm:
         self._bytes_max = bytes_max
         self._chunk_bytes = chunk_bytes
         self.state = Prewarmed()
+        self._taken = 0
+        """Bytes that are on their way, or would be."""
+        self._indexes: set[str] = set()
+        """Segments whose index was counted."""
 
     async def price(self) -> Prewarmed:
         """What `run` would do now."""
-        state, room = self.state, min(self._bytes_max, self._loader.cache.free_bytes)
+        state = self.state
         async for segment, number in self._chunks():
             size = self._seen(segment, number)
-            if size > room:
-                state.left_bytes += size
-            elif size:
-                room -= size
+            if size and self._has_room(segment, size):
+                self._taken += size + self._count_gets(segment)
                 state.loaded_bytes += size
-                self._count_get(segment)
+            else:
+                state.left_bytes += size
         state.done = True
         return state
 
@@ -130,22 +133,35 @@ class Prewarm:
         self.state.here_bytes += size
         return 0
 
-    def _count_get(self, segment: ColdSegment) -> None:
-        """And the one for the segment's index, unless that is here."""
+    def _has_room(self, segment: ColdSegment, size: int) -> bool:
+        """In the budget, and in the cache beside what is on its way there."""
+        wanted = size + sections_span(segment.entry).size
+        is_affordable = self.state.loaded_bytes + size <= self._bytes_max
+        return is_affordable and self._taken + wanted <= self._loader.cache.free_bytes
+
+    def _count_gets(self, segment: ColdSegment) -> int:
+        """That of a chunk, and the one for the segment's index unless that is here; the size of
+        the index, if it is fetched."""
         self.state.gets += 1
-        if segment.index is None and segment.key not in self.state._indexes:
-            self.state._indexes.add(segment.key)
-            self.state.gets += 1
+        if segment.index is not None or segment.key in self._indexes:
+            return 0
+        self._indexes.add(segment.key)
+        self.state.gets += 1
+        return sections_span(segment.entry).size
 
     async def _load(self, segment: ColdSegment, number: int, size: int) -> None:
         state = self.state
-        has_room = self._loader.cache.free_bytes >= size
-        if not has_room or state.loaded_bytes + size > self._bytes_max:
+        if not self._has_room(segment, size):
             state.left_bytes += size
             return
-        self._count_get(segment)
+        taken = size + self._count_gets(segment)
+        self._taken += taken
         state.loaded_bytes += size
-        if not await self._loader.prewarm(segment, number, reader=self._reader):
+        try:
+            is_kept = await self._loader.prewarm(segment, number, reader=self._reader)
+        finally:
+            self._taken -= taken
+        if not is_kept:
             state.loaded_bytes -= size
             state.left_bytes += size
 

@@ -8,7 +8,8 @@ An answer is whole batches, as many as fit, the first whole even if it is larger
 cached file wherever it lies in one chunk. All of it is below the manifest's `next_offset`.
 
 What goes wrong with the store is `ColdUnavailable` (retry); bytes that are not those that were
-uploaded are never served (`ChunkCorrupt`, after a second try). Downloads under way and bytes that
+uploaded are never served (`ChunkCorrupt`, once several reads in a row met them, each after a second
+try; retry until then). Downloads under way and bytes that
 wait without a disk stay below `ProxySettings.memory_bytes`. Beside it come the segment indexes (a
 budget of their own), joined answers, and what a read that needs many chunks has got so far.
 """
@@ -28,6 +29,7 @@ from tierlog.fetchproxy.bytime import TimeSearch
 from tierlog.fetchproxy.chunks import ChunkCache
 from tierlog.fetchproxy.clients import Clients, Price, Reader
 from tierlog.fetchproxy.complaints import Complaints
+from tierlog.fetchproxy.damage import Damage
 from tierlog.fetchproxy.errors import (
     ChunkCorrupt,
     ColdUnavailable,
@@ -85,6 +87,7 @@ class FetchProxy:
         searcher = Reader(self.clients.of(SEARCHES))
         self._times = TimeSearch(env, self.loader, self._runs, settings, searcher)
         self._complaints = Complaints(env.clock)
+        self._damage = Damage()
         self._reads: dict[tuple[str, Offset, int], asyncio.Task[ColdRead]] = {}
         """Under way, by partition, offset and size."""
 
@@ -204,7 +207,7 @@ class FetchProxy:
         """The read that is under way for the same, or a new one."""
         key = prefix.full_key(""), offset, bytes_max
         read = self._reads.get(key)
-        if read is not None:
+        if read is not None and not read.done():
             self.stats.reads_shared += 1
             return read
         if len(self._reads) >= self._settings.reads_max:
@@ -216,8 +219,12 @@ class FetchProxy:
             stream.allowance = allowance
         work = self._read_told(prefix, offset, bytes_max, stream)
         read = self._reads[key] = self._env.tasks.spawn(work, name="cold read")
-        read.add_done_callback(lambda _: self._reads.pop(key))
+        read.add_done_callback(partial(self._ended, key))
         return read
+
+    def _ended(self, key: tuple[str, Offset, int], read: asyncio.Task[ColdRead]) -> None:
+        if self._reads.get(key) is read:  # Else another one began before this was heard of.
+            del self._reads[key]
 
     @contextmanager
     def _told(self, prefix: ColdPrefix, what: str) -> Iterator[None]:
@@ -226,6 +233,12 @@ class FetchProxy:
                 yield
         except OffsetOutOfRange:
             raise  # The reader's mistake.
+        except ChunkCorrupt as error:
+            self.stats.reads_failed += 1
+            self._complaints.tell(prefix, what, error)
+            if self._damage.is_certain(error.key):
+                raise
+            raise ColdUnavailable(error.key, str(error)) from error
         except TierlogError as error:
             self.stats.reads_failed += 1
             self._complaints.tell(prefix, what, error)
@@ -331,6 +344,7 @@ class FetchProxy:
         )
         part = await off_loop(self._env.tasks, walk, look)
         records, may_block = await self._taken(run, part)
+        self._damage.healed(segment.key)
         self._moved(prefix, stream, segment, part)
         return ColdRead(records, part.base_offset, part.next_offset, may_block)
 

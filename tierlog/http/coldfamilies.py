@@ -1,4 +1,4 @@
-"""The families of the cold tier: the store, the uploads, the topics, the reads. As `families`."""
+"""The families of the cold tier: the store, the uploads, the topics. As `families`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from tierlog.http.coldreadings import (
     by_request,
     by_tiered_topic,
     cold_bytes,
-    cold_gets,
     cold_segments,
     failing_count,
     fenced_count,
     late_count,
-    of_proxy,
     of_scrubber,
     of_tier,
 )
@@ -65,6 +63,12 @@ STORE: Final = (
         "Time that requests took, by kind.",
         by_request(lambda kind: kind.seconds),
         ("kind",),
+    ),
+    Family(
+        "tierlog_store_repetitions_refused_total",
+        "counter",
+        "Requests that failed and were not sent again, since too many had failed before.",
+        once(lambda view: 0 if view.retry_quota is None else view.retry_quota.refused),
     ),
 )
 
@@ -357,100 +361,5 @@ COLD_TOPICS: Final = (
         "Segments of the topic in the store, as its manifests say.",
         by_tiered_topic(cold_segments),
         ("topic",),
-    ),
-)
-
-COLD_READS: Final = (
-    Family(
-        "tierlog_cold_reads_total",
-        "counter",
-        "Reads of records that are only in the store, answered with records.",
-        of_proxy(lambda proxy: proxy.stats.reads),
-    ),
-    Family(
-        "tierlog_cold_reads_at_once_total",
-        "counter",
-        "Those of them that waited for nothing.",
-        of_proxy(lambda proxy: proxy.stats.reads_at_once),
-    ),
-    Family(
-        "tierlog_cold_read_bytes_total",
-        "counter",
-        "Bytes of batches that they gave.",
-        of_proxy(lambda proxy: proxy.stats.read_bytes),
-    ),
-    Family(
-        "tierlog_cold_chunk_hits_total",
-        "counter",
-        "Chunks that a read found in the cache.",
-        of_proxy(lambda proxy: proxy.stats.chunk_hits),
-    ),
-    Family(
-        "tierlog_cold_chunk_misses_total",
-        "counter",
-        "Chunks that a read waited for.",
-        of_proxy(lambda proxy: proxy.stats.chunk_misses),
-    ),
-    Family(
-        "tierlog_cold_gets_total",
-        "counter",
-        "GETs for cold reads, by what they fetched: a chunk, the first blocks for a new reader, "
-        "or an index.",
-        cold_gets,
-        ("what",),
-    ),
-    Family(
-        "tierlog_cold_readahead_gets_total",
-        "counter",
-        "Those of the GETs of chunks that nobody waited for yet.",
-        of_proxy(lambda proxy: proxy.stats.ahead_gets),
-    ),
-    Family(
-        "tierlog_cold_get_bytes_total",
-        "counter",
-        "Bytes that the GETs for cold reads brought.",
-        of_proxy(lambda proxy: proxy.stats.get_bytes),
-    ),
-    Family(
-        "tierlog_cold_get_errors_total",
-        "counter",
-        "GETs for cold reads that failed.",
-        of_proxy(lambda proxy: proxy.stats.get_errors),
-    ),
-    Family(
-        "tierlog_cold_corrupt_total",
-        "counter",
-        "Answers of the store that failed their checksum. None was served.",
-        of_proxy(lambda proxy: proxy.stats.corrupt),
-    ),
-    Family(
-        "tierlog_cache_bytes",
-        "gauge",
-        "Disk space that cached chunks take.",
-        of_proxy(lambda proxy: proxy.cache.ledger.used),
-    ),
-    Family(
-        "tierlog_cache_bytes_max",
-        "gauge",
-        "Disk space that they may take: tierlog.cache.bytes.",
-        of_proxy(lambda proxy: proxy.cache.ledger.budget),
-    ),
-    Family(
-        "tierlog_cache_evicted_bytes_total",
-        "counter",
-        "Bytes that left the cache to make room.",
-        of_proxy(lambda proxy: proxy.stats.evicted_bytes),
-    ),
-    Family(
-        "tierlog_cache_dropped_total",
-        "counter",
-        "Cached files that failed their check and were fetched again.",
-        of_proxy(lambda proxy: proxy.stats.dropped),
-    ),
-    Family(
-        "tierlog_cold_memory_bytes",
-        "gauge",
-        "Memory of downloads under way and of chunks that no disk holds.",
-        of_proxy(lambda proxy: proxy.memory_used),
     ),
 )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tierlog.cold.scrubber import Scrubber
     from tierlog.cold.tier import ColdTier
     from tierlog.cold.tieredpartition import TieredPartition
+    from tierlog.fetchproxy.clients import Account
     from tierlog.fetchproxy.proxy import FetchProxy
     from tierlog.http.readings import Read, Reading
     from tierlog.http.view import NodeView
@@ -82,6 +83,18 @@ def segments_of(head: Head) -> int:
 
 def failing_count(tier: ColdTier) -> int:
     return sum(one.status.last_error is not None for one in tier.partitions.values())
+
+
+def by_client(read: Callable[[FetchProxy, Account], float]) -> Read:
+    """By client id, of which there are a hundred and one at most."""
+
+    def readings(view: NodeView) -> Iterable[Reading]:
+        if view.tiering is None:
+            return []
+        proxy = view.tiering.proxy
+        return [((name,), read(proxy, account)) for name, account in proxy.clients.items()]
+
+    return readings
 
 
 def fenced_count(tier: ColdTier) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from tierlog.http.cleanerfamilies import COMPACTION
-from tierlog.http.coldfamilies import COLD_READS, COLD_TIER, COLD_TOPICS, STORE
+from tierlog.http.coldfamilies import COLD_TIER, COLD_TOPICS, STORE
+from tierlog.http.coldreadfamilies import COLD_READS
 from tierlog.http.family import Family
 from tierlog.http.health import Phase
 from tierlog.http.readings import (

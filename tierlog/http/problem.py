@@ -7,10 +7,13 @@ PROBLEM_TYPE: Final = "application/problem+json"
 
 TITLES: Final = {
     200: "OK",
+    202: "Accepted",
     400: "Bad Request",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     408: "Request Timeout",
+    409: "Conflict",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     503: "Service Unavailable",

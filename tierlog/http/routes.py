@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tierlog.http.explain import PREFIX, Explain
 from tierlog.http.exposition import Exposition
 from tierlog.http.health import Health
+from tierlog.http.prewarm import PrewarmRoute
 from tierlog.http.router import Router
 from tierlog.http.state import State
 
@@ -27,4 +28,8 @@ def node_router(view: NodeView, *, collectors: Sequence[Collector] = ()) -> Rout
     router.add("GET", "/state", State(view).handle)
     router.add("GET", PREFIX, Explain(view).handle)
     router.add("GET", "/metrics", Exposition(view, collectors).handle)
+    prewarm = PrewarmRoute(view)
+    router.add("GET", "/prewarm", prewarm.show)
+    router.add("POST", "/prewarm", prewarm.begin)
+    router.add("DELETE", "/prewarm", prewarm.end)
     return router

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tierlog.broker.topics import Topic
     from tierlog.cold.tier import ColdTier
     from tierlog.cold.tieredpartition import TieredPartition
+    from tierlog.fetchproxy.proxy import FetchProxy
     from tierlog.http.view import NodeView
     from tierlog.objectstore.counted import StoreStats
 
@@ -143,10 +144,24 @@ def tier(view: NodeView) -> dict[str, object] | None:
         "unknown_topics": list(tier.orphans.unknown),
         "scrub": scrub(view.tiering),
         "reads": asdict(proxy.stats),
+        "reads_usd": proxy.price.of(gets=proxy.stats.gets, get_bytes=proxy.stats.get_bytes),
+        "clients": clients(proxy),
         "cache_bytes": proxy.cache.ledger.used,
         "cache_bytes_max": proxy.cache.ledger.budget,
         "requests": {} if view.store_stats is None else asked_of(view.store_stats),
     }
+
+
+def clients(proxy: FetchProxy) -> list[dict[str, object]]:
+    """Who reads cold records, and what that took."""
+    return [
+        {
+            "client": name,
+            **asdict(account),
+            "usd": proxy.price.of(gets=account.gets, get_bytes=account.get_bytes),
+        }
+        for name, account in proxy.clients.items()
+    ]
 
 
 def deleted_topics(tier: ColdTier) -> list[dict[str, object]]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tierlog.broker.node import Node
     from tierlog.broker.tiering import Tiering
     from tierlog.objectstore.counted import StoreStats
+    from tierlog.objectstore.retrying import RetryQuota
 
 
 class NodeView:
@@ -29,6 +30,8 @@ class NodeView:
         """URL of the object store."""
         self.store_stats: StoreStats | None = None
         """What was asked of it; None without one."""
+        self.retry_quota: RetryQuota | None = None
+        """Of repetitions; None without a store."""
         self._began_s = node.env.clock.monotonic()
 
     @property

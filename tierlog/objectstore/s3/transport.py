@@ -8,7 +8,6 @@ Blocking; meant for threads. The pool hands each thread a connection of its own,
 the store has closed an idle one.
 """
 
-import http.client
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote, urlencode
@@ -146,10 +145,9 @@ def _read_to_slab(
     size = response.length_remaining
     if size is None or not SLAB_BYTES_MIN <= size <= bytes_max:
         return None
-    # Through urllib3 itself every byte would be copied once more.
-    if not isinstance(response, urllib3.HTTPResponse) or not isinstance(
-        body := response._original_response, http.client.HTTPResponse
-    ):
+    # Not by urllib3's own `readinto`: it copies every byte once more.
+    body = getattr(response, "_original_response", None)
+    if body is None or not isinstance(response, urllib3.HTTPResponse):
         return None
     view = slabs.take(size)
     if view is None:

@@ -1,0 +1,122 @@
+"""`/prewarm`: load ranges of offsets into the node's chunk cache, one run at a time.
+
+POST begins a run and answers at once; GET tells how far it is, or how the last one ended; DELETE
+ends it where it is, and what was loaded stays. `dry_run=1` answers what a run would take.
+
+    POST /prewarm?topic=T&spans=0:100-200,1:0-50[&budget=BYTES][&dry_run=1]
+
+The one route that makes the node do something, though nothing that a consumer could not: whoever
+may read a topic may have it cached. A page in a browser may not: it cannot send the header
+`x-tierlog` to another site without asking first, which nobody here answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+from tierlog.errors import TierlogError
+from tierlog.fetchproxy.prewarm import Wish
+from tierlog.http.message import Request, Response
+from tierlog.http.problem import Problem
+from tierlog.types import Offset
+
+if TYPE_CHECKING:
+    from tierlog.fetchproxy.prewarm import Prewarm, Prewarmed
+    from tierlog.fetchproxy.proxy import FetchProxy
+    from tierlog.http.view import NodeView
+
+HEADER: Final = "x-tierlog"
+_SPAN: Final = re.compile(r"([0-9]{1,9}):([0-9]{1,18})-([0-9]{1,18})")
+_BYTES: Final = re.compile(r"[0-9]{1,18}")
+
+
+class PrewarmRoute:
+    def __init__(self, view: NodeView) -> None:
+        self._view = view
+        self._last: Prewarm | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    async def begin(self, request: Request) -> Response:
+        _check_header(request)
+        proxy = self._proxy()
+        run = proxy.prewarm(self._wishes(request), bytes_max=_budget(request))
+        if request.query.get("dry_run") == "1":
+            try:
+                return self._told(proxy, await run.price())
+            except TierlogError as error:
+                raise Problem(503, f"the manifest cannot be read now: {error}") from None
+        if self._running is not None and not self._running.done():
+            raise Problem(409, "a run is under way; wait for it, or end it with DELETE")
+        self._last = run
+        self._running = self._view.node.env.tasks.spawn(run.run(), name="prewarm")
+        return self._told(proxy, run.state, status=202)
+
+    async def show(self, _: Request) -> Response:
+        proxy = self._proxy()
+        if self._last is None:
+            raise Problem(404, "nothing was prewarmed since the node started")
+        return self._told(proxy, self._last.state)
+
+    async def end(self, request: Request) -> Response:
+        _check_header(request)
+        if self._running is not None and not self._running.done():
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        return await self.show(request)
+
+    def _proxy(self) -> FetchProxy:
+        tiering = self._view.tiering
+        if tiering is None:
+            raise Problem(404, "this node has no store, so nothing is cold")
+        return tiering.proxy
+
+    def _wishes(self, request: Request) -> list[Wish]:
+        name = request.query.get("topic", "")
+        topic = self._view.node.topics.by_name.get(name)
+        if topic is None:
+            raise Problem(404, f"there is no topic {name[:100]!r}")
+        wishes = []
+        for text in request.query.get("spans", "").split(","):
+            found = _SPAN.fullmatch(text)
+            if found is None:
+                raise Problem(400, f"{text[:60]!r} is no span; write PARTITION:START-END")
+            index, start, end = map(int, found.groups())
+            if index >= len(topic.partitions):
+                raise Problem(404, f"{name} has no partition {index}")
+            cold = topic.partitions[index].cold
+            if cold is not None and cold.head is not None:
+                first = max(start, cold.log_start)
+                wishes.append(Wish(cold, Offset(first), Offset(min(end, cold.uploaded_end))))
+        return wishes
+
+    def _told(self, proxy: FetchProxy, state: Prewarmed, *, status: int = 200) -> Response:
+        dollars = proxy.price.of(gets=state.gets, get_bytes=state.loaded_bytes)
+        body = {
+            "bytes": state.bytes,
+            "here_bytes": state.here_bytes,
+            "loaded_bytes": state.loaded_bytes,
+            "left_bytes": state.left_bytes,
+            "gets": state.gets,
+            "usd": dollars,
+            "done": state.done,
+            "error": state.error,
+        }
+        text = json.dumps(body) + "\n"
+        return Response(status=status, body=text.encode(), content_type="application/json")
+
+
+def _check_header(request: Request) -> None:
+    if HEADER not in request.headers:
+        raise Problem(403, f"a request that changes something has the header {HEADER}")
+
+
+def _budget(request: Request) -> int | None:
+    text = request.query.get("budget")
+    if text is None:
+        return None
+    if not _BYTES.fullmatch(text):
+        raise Problem(400, f"budget {text[:40]!r} is no number of bytes")
+    return int(text)
