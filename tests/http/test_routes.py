@@ -108,6 +108,7 @@ async def test_state_tells_the_node_down_to_the_partition(tmp_path: Path) -> Non
             "high_watermark": 2,
             "log_end": 2,
             "durable_end": 2,
+            "cleaned_to": 0,
             "segments": 1,
             "cold_bytes": 0,
             "cold_segments": 0,
