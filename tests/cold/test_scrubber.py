@@ -10,7 +10,8 @@ import pytest
 from tests.cold.tiering import KEYS, NODE, TierNode, bucket_of, head_in, no_probe, play, play_node
 from tierlog.cold.audit import Kind
 from tierlog.cold.codec import encode_head
-from tierlog.cold.scrubber import Scrubber, ScrubSettings
+from tierlog.cold.scrubber import Scrubber
+from tierlog.cold.scrubsettings import ScrubSettings
 from tierlog.objectstore.errors import StoreLies
 from tierlog.objectstore.shelf import Item, Shelf
 from tierlog.sim import SimWorld

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tierlog.cold import scrubround
@@ -29,6 +28,7 @@ from tierlog.cold.errors import ColdError
 from tierlog.cold.refusals import Fenced, ForeignIncarnation, HeadForked
 from tierlog.cold.scrubrepair import ScrubRepair
 from tierlog.cold.scrubround import At, Round
+from tierlog.cold.scrubsettings import SETTINGS, ScrubSettings
 from tierlog.cold.tieredpartition import STORE_AWAY
 from tierlog.cold.walk import Walk
 from tierlog.hot import smallfile
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FILE = "scrub.json"
-DAY_MS = 86_400_000
 STEPS_A_TURN = 16
 """Of each round, before others have a turn."""
 PAUSE_MS_MIN, PAUSE_MS_MAX = 10_000, 600_000
@@ -59,24 +58,6 @@ TRIES_MAX = 3
 """Of one place, before it is left to the next round."""
 FINDINGS_MAX = 1000
 """Kept and told; more of them are one cause."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScrubSettings:
-    manifest_period_ms: int = DAY_MS
-    object_period_ms: int = 7 * DAY_MS
-    byte_period_ms: int = 90 * DAY_MS
-    probe_period_ms: int = 3_600_000
-    """75 requests each."""
-    bytes_per_second: float = 64 << 20
-    """While an object is read; the mean is a ninetieth of everything a day."""
-    sum_period_ms: int = 60_000
-    """How long sums over all partitions are believed, and the longest wait for something new."""
-    save_period_ms: int = 60_000
-    """Between two writes of where it stands: so much is looked at again after a crash."""
-
-
-SETTINGS = ScrubSettings()
 
 
 class Scrubber:
