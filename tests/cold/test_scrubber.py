@@ -317,3 +317,30 @@ def test_a_fenced_partition_is_its_leaders_to_scrub() -> None:
         assert not scrubber.findings
 
     scrub(scenario)
+
+
+def test_what_was_found_in_a_topic_that_is_deleted_is_forgotten() -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        rewrite(node, KEYS.head, flipped(items_of(node)[KEYS.head].data, 20))
+        await asyncio.sleep(10)
+        assert scrubber.findings
+        await node.tier.detach(KEYS.topic_id, KEYS.partition)
+        await asyncio.sleep(120)
+        assert not scrubber.findings
+
+    scrub(scenario)
+
+
+def test_a_head_is_not_put_back_over_objects_that_are_gone() -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        node.log.drop(node.log.sealed()[2].next_offset)
+        await node.log.settle()
+        older = bucket_of(node).versions(KEYS.head)[0]
+        rewrite(node, KEYS.head, older)
+        del items_of(node)[segment_keys(node)[0]]
+        await asyncio.sleep(20)
+        kinds = {kind for kind, _ in scrubber.findings}
+        assert kinds == {Kind.HEAD_OLDER, Kind.OBJECT_MISSING}
+        assert items_of(node)[KEYS.head].data == older
+
+    scrub(scenario)

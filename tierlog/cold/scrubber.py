@@ -131,14 +131,6 @@ class Scrubber:
 
     # When
 
-    def _period_ms(self, name: str) -> int:
-        settings = self._settings
-        return {
-            "manifests": settings.manifest_period_ms,
-            "objects": settings.object_period_ms,
-            "bytes": settings.byte_period_ms,
-        }[name]
-
     def _due_ms(self, name: str) -> float:
         now_ms = self._env.clock.now_ms()
         if not 0 <= now_ms - self._totals_ms < self._settings.sum_period_ms:
@@ -146,7 +138,7 @@ class Scrubber:
         total = self._totals[name]
         unit = total / max(self._totals["objects"], 1) if name == "bytes" else 1
         return self.rounds[name].due_ms(
-            now_ms, total=total, period_ms=self._period_ms(name), unit=unit
+            now_ms, total=total, period_ms=self._settings.period_ms(name), unit=unit
         )
 
     def _sum_up(self, now_ms: int) -> None:
@@ -156,6 +148,14 @@ class Scrubber:
         size = sum(head.bytes for head in heads)
         self._totals = {"manifests": len(heads), "objects": count, "bytes": size}
         self._totals_ms = now_ms
+        self._forget_detached()
+
+    def _forget_detached(self) -> None:
+        """Of a topic that was deleted nothing is damaged any more."""
+        here = tuple(one.prefix.keys.prefix for one in self._partitions.values())
+        gone = [key for key in self.findings if not key[1].startswith(here)]
+        for key in gone:
+            del self.findings[key]
 
     def _plan(self) -> None:
         now_ms = self._env.clock.now_ms()
@@ -235,6 +235,10 @@ class Scrubber:
             return None, 1
         except HeadForked as fault:
             self._found(partition, Kind.HEAD_WRONG, keys.head, "the HEAD that follows", str(fault))
+            return None, 1
+        except NoSuchObject as fault:  # What the lost one lists is not there either.
+            found = f"none, or an older one; it is not put back: {fault}"
+            self._found(partition, Kind.HEAD_OLDER, keys.head, "the HEAD that was here", found)
             return None, 1
         partition.prefix.adopt(head)
         walk = Walk(self._store, keys, head, tasks=self._env.tasks)

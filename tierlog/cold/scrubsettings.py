@@ -19,5 +19,13 @@ class ScrubSettings:
     save_period_ms: int = 60_000
     """Between two writes of where it stands: so much is looked at again after a crash."""
 
+    def period_ms(self, name: str) -> int:
+        """Of a round."""
+        return {
+            "manifests": self.manifest_period_ms,
+            "objects": self.object_period_ms,
+            "bytes": self.byte_period_ms,
+        }[name]
+
 
 SETTINGS = ScrubSettings()
