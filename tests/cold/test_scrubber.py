@@ -10,7 +10,8 @@ import pytest
 from tests.cold.tiering import KEYS, NODE, TierNode, bucket_of, head_in, no_probe, play, play_node
 from tierlog.cold.audit import Kind
 from tierlog.cold.codec import encode_head
-from tierlog.cold.scrubber import Scrubber, ScrubSettings
+from tierlog.cold.scrubber import Scrubber
+from tierlog.cold.scrubsettings import ScrubSettings
 from tierlog.objectstore.errors import StoreLies
 from tierlog.objectstore.shelf import Item, Shelf
 from tierlog.sim import SimWorld
@@ -314,5 +315,32 @@ def test_a_fenced_partition_is_its_leaders_to_scrub() -> None:
         await asyncio.sleep(30)
         assert key not in items_of(node)
         assert not scrubber.findings
+
+    scrub(scenario)
+
+
+def test_what_was_found_in_a_topic_that_is_deleted_is_forgotten() -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        rewrite(node, KEYS.head, flipped(items_of(node)[KEYS.head].data, 20))
+        await asyncio.sleep(10)
+        assert scrubber.findings
+        await node.tier.detach(KEYS.topic_id, KEYS.partition)
+        await asyncio.sleep(120)
+        assert not scrubber.findings
+
+    scrub(scenario)
+
+
+def test_a_head_is_not_put_back_over_objects_that_are_gone() -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        node.log.drop(node.log.sealed()[2].next_offset)
+        await node.log.settle()
+        older = bucket_of(node).versions(KEYS.head)[0]
+        rewrite(node, KEYS.head, older)
+        del items_of(node)[segment_keys(node)[0]]
+        await asyncio.sleep(20)
+        kinds = {kind for kind, _ in scrubber.findings}
+        assert kinds == {Kind.HEAD_OLDER, Kind.OBJECT_MISSING}
+        assert items_of(node)[KEYS.head].data == older
 
     scrub(scenario)

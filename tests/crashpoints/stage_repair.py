@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from tests.crashpoints import stages
 from tests.crashpoints.member import PLACES, SETTLE_SECONDS, Member, Unsettled, believe
 from tierlog.cold.codec import decode_head
-from tierlog.cold.scrubber import Scrubber, ScrubSettings
+from tierlog.cold.scrubber import Scrubber
+from tierlog.cold.scrubsettings import ScrubSettings
 from tierlog.cold.tiersettings import TopicTiering
 from tierlog.objectstore.shelf import Shelf
 

@@ -45,7 +45,7 @@ from tests.simulation.cold_node import ColdLives
 from tests.simulation.cold_oracle import WatchedBucket, Where
 from tierlog.client import ProducerSettings
 from tierlog.cold.changes import Append
-from tierlog.cold.scrubber import ScrubSettings
+from tierlog.cold.scrubsettings import ScrubSettings
 from tierlog.cold.tiersettings import TierSettings
 from tierlog.cold.tree import Limits
 from tierlog.env import Env

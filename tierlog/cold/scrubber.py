@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tierlog.cold import scrubround
@@ -29,6 +28,7 @@ from tierlog.cold.errors import ColdError
 from tierlog.cold.refusals import Fenced, ForeignIncarnation, HeadForked
 from tierlog.cold.scrubrepair import ScrubRepair
 from tierlog.cold.scrubround import At, Round
+from tierlog.cold.scrubsettings import SETTINGS, ScrubSettings
 from tierlog.cold.tieredpartition import STORE_AWAY
 from tierlog.cold.walk import Walk
 from tierlog.hot import smallfile
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FILE = "scrub.json"
-DAY_MS = 86_400_000
 STEPS_A_TURN = 16
 """Of each round, before others have a turn."""
 PAUSE_MS_MIN, PAUSE_MS_MAX = 10_000, 600_000
@@ -59,24 +58,6 @@ TRIES_MAX = 3
 """Of one place, before it is left to the next round."""
 FINDINGS_MAX = 1000
 """Kept and told; more of them are one cause."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScrubSettings:
-    manifest_period_ms: int = DAY_MS
-    object_period_ms: int = 7 * DAY_MS
-    byte_period_ms: int = 90 * DAY_MS
-    probe_period_ms: int = 3_600_000
-    """75 requests each."""
-    bytes_per_second: float = 64 << 20
-    """While an object is read; the mean is a ninetieth of everything a day."""
-    sum_period_ms: int = 60_000
-    """How long sums over all partitions are believed, and the longest wait for something new."""
-    save_period_ms: int = 60_000
-    """Between two writes of where it stands: so much is looked at again after a crash."""
-
-
-SETTINGS = ScrubSettings()
 
 
 class Scrubber:
@@ -150,14 +131,6 @@ class Scrubber:
 
     # When
 
-    def _period_ms(self, name: str) -> int:
-        settings = self._settings
-        return {
-            "manifests": settings.manifest_period_ms,
-            "objects": settings.object_period_ms,
-            "bytes": settings.byte_period_ms,
-        }[name]
-
     def _due_ms(self, name: str) -> float:
         now_ms = self._env.clock.now_ms()
         if not 0 <= now_ms - self._totals_ms < self._settings.sum_period_ms:
@@ -165,7 +138,7 @@ class Scrubber:
         total = self._totals[name]
         unit = total / max(self._totals["objects"], 1) if name == "bytes" else 1
         return self.rounds[name].due_ms(
-            now_ms, total=total, period_ms=self._period_ms(name), unit=unit
+            now_ms, total=total, period_ms=self._settings.period_ms(name), unit=unit
         )
 
     def _sum_up(self, now_ms: int) -> None:
@@ -175,6 +148,14 @@ class Scrubber:
         size = sum(head.bytes for head in heads)
         self._totals = {"manifests": len(heads), "objects": count, "bytes": size}
         self._totals_ms = now_ms
+        self._forget_detached()
+
+    def _forget_detached(self) -> None:
+        """Of a topic that was deleted nothing is damaged any more."""
+        here = tuple(one.prefix.keys.prefix for one in self._partitions.values())
+        gone = [key for key in self.findings if not key[1].startswith(here)]
+        for key in gone:
+            del self.findings[key]
 
     def _plan(self) -> None:
         now_ms = self._env.clock.now_ms()
@@ -254,6 +235,10 @@ class Scrubber:
             return None, 1
         except HeadForked as fault:
             self._found(partition, Kind.HEAD_WRONG, keys.head, "the HEAD that follows", str(fault))
+            return None, 1
+        except NoSuchObject as fault:  # What the lost one lists is not there either.
+            found = f"none, or an older one; it is not put back: {fault}"
+            self._found(partition, Kind.HEAD_OLDER, keys.head, "the HEAD that was here", found)
             return None, 1
         partition.prefix.adopt(head)
         walk = Walk(self._store, keys, head, tasks=self._env.tasks)
