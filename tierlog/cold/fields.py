@@ -3,7 +3,8 @@
 Objects of the bucket are input (U9): a field that is missing, of another type, out of bounds or
 unknown is `ColdCorrupt` with the key and the place, never a KeyError further on. Unknown fields are
 refused as well: whoever rewrites a manifest would drop them, and a dropped hold deletes data. What
-is added later takes a new format number.
+is added later takes a new format number, or is a member that need not be there and that an older
+reader may safely refuse the whole object for (`maybe_inner`).
 """
 
 from typing import NoReturn
@@ -101,6 +102,10 @@ class Fields:
 
     def inner(self, name: str) -> "Fields":
         return Fields(self._take(name), key=self.key, place=f"{self.place}.{name}")
+
+    def maybe_inner(self, name: str) -> "Fields | None":
+        """Of a member that format 1 did not always have: None where it is not there."""
+        return self.inner(name) if name in self._left else None
 
     def inners(self, name: str, count_max: int) -> list["Fields"]:
         return [

@@ -4,11 +4,13 @@ Blocks, so it runs in a thread. What it makes holds no more than the tail of the
 the batches are read from the disk again while they are sent.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from tierlog.cold.choosing import Upcoming
 from tierlog.cold.entry import Entry
-from tierlog.cold.segment_scan import SegmentScan
+from tierlog.cold.segment_scan import SegmentScan, Tail
 from tierlog.cold.segmentfile import PartBody, PartCrcs, SegmentBody, SegmentFile
 from tierlog.env import Disk
 from tierlog.hot.epochs import EpochStart
@@ -55,12 +57,27 @@ def stage(
         last=upcoming.last,
         size=file.size,
     )
+    finish = partial(
+        scan.finish, key=key, producers=producers, max_append_ms=max_append_ms, lineage=lineage
+    )
+    return scanned(file, scan, finish, single_bytes_max=single_bytes_max, part_bytes=part_bytes)
+
+
+def scanned(
+    file: SegmentFile,
+    scan: SegmentScan,
+    finish: Callable[[], Tail],
+    *,
+    single_bytes_max: int,
+    part_bytes: int,
+) -> Staged:
+    """The object of a file of batches, which is read once for it. `finish` is the scan's own."""
     crcs = PartCrcs(part_bytes) if file.size > single_bytes_max else None
     for piece in file.check():
         scan.feed(piece)
         if crcs is not None:
             crcs.feed(piece)
-    tail = scan.finish(key=key, producers=producers, max_append_ms=max_append_ms, lineage=lineage)
+    tail = finish()
     body = SegmentBody(file, tail.data, crc32c=tail.entry.crc32c)
     parts: tuple[PartBody, ...] = ()
     if crcs is not None:

@@ -22,6 +22,7 @@ from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.head import Head, Incarnation, Writer
 from tierlog.cold.layout import PartitionKeys, cluster_prefix
 from tierlog.cold.localcopy import LocalCopies
+from tierlog.cold.merger import Merger, leftovers
 from tierlog.cold.pace import Pace
 from tierlog.cold.pagecache import PageCache
 from tierlog.cold.prefix import ColdPrefix
@@ -134,6 +135,7 @@ class ColdTier:
         """Begin. Raises `StoreLies`, if that is known soon; a store that is away or slow is waited
         for in the background. A node of an older life may still be read."""
         await self._copies.open()
+        await self._env.tasks.in_thread(leftovers, self._env.disk, self._copies.path)
         prepared = self._env.tasks.spawn(self._prepare(), name="cold tier's probe")
         self._loop = self._env.tasks.spawn(self._run(prepared), name="cold tier")
         await asyncio.wait([prepared], timeout=START_SECONDS)
@@ -203,6 +205,7 @@ class ColdTier:
             copies=self._copies,
         )
         prefix = ColdPrefix(keys, self._pages, head=await publisher.load())
+        prefix.refresh = publisher.refresh
         self.partitions[topic_id, index] = TieredPartition(
             self._env,
             self._store,
@@ -214,8 +217,28 @@ class ColdTier:
             tiering=tiering,
             stats=self.stats,
         )
+        self._add_merger(self.partitions[topic_id, index], tiering)
         self._note_topic(topic_id, topic)
         return prefix
+
+    def _add_merger(self, partition: TieredPartition, tiering: TopicTiering) -> None:
+        merger = Merger(
+            self._env,
+            self._store,
+            partition.uploader,
+            self._pages,
+            directory=self._copies.path,
+            node_id=self._node_id,
+            settings=self._settings,
+            tiering=tiering,
+            stats=self.stats,
+            is_idle=self._is_idle,
+        )
+        partition.chores.append(merger)
+
+    def _is_idle(self) -> bool:
+        """Whether nothing waits to be uploaded."""
+        return not any(one.status.backlog_segments for one in self.partitions.values())
 
     def reconfigure(self, topic_id: str, topic: TopicRecord, tiering: TopicTiering) -> None:
         """The topic was altered: it is written to STATE, and its partitions go by it."""

@@ -14,10 +14,10 @@ budget of their own), joined answers, and what a read that needs many chunks has
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tierlog.env import Env
 from tierlog.errors import TierlogError
@@ -26,7 +26,7 @@ from tierlog.fetchproxy.batches import Cut, Walk, WouldWait, cut, off_loop
 from tierlog.fetchproxy.bytime import TimeSearch
 from tierlog.fetchproxy.chunks import ChunkCache
 from tierlog.fetchproxy.complaints import Complaints
-from tierlog.fetchproxy.errors import ChunkCorrupt, TooManyReads, map_store_errors
+from tierlog.fetchproxy.errors import ChunkCorrupt, ColdMissing, TooManyReads, map_store_errors
 from tierlog.fetchproxy.flights import Allowance
 from tierlog.fetchproxy.loader import ColdSegment, Loader
 from tierlog.fetchproxy.pieces import Piece, Run
@@ -40,6 +40,8 @@ from tierlog.hot.bytime import Found
 from tierlog.hot.errors import OffsetOutOfRange
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import Bytes, Offset, TimestampMs
+
+T = TypeVar("T")
 
 SMALL_BYTES = 1 << 20
 """What a sender may send on the loop, as of the hot log."""
@@ -107,7 +109,7 @@ class FetchProxy:
             return None
         at = head.log_start if start is None else start
         with self._told(prefix, f"time {timestamp}"):
-            return await self._times.first(prefix, timestamp, start=at)
+            return await _renewed(prefix, partial(self._times.first, prefix, timestamp, start=at))
 
     async def search_latest(
         self, prefix: ColdPrefix, *, start: Offset | None = None
@@ -118,7 +120,7 @@ class FetchProxy:
             return None
         at = head.log_start if start is None else start
         with self._told(prefix, "the largest time"):
-            return await self._times.latest(prefix, start=at)
+            return await _renewed(prefix, partial(self._times.latest, prefix, start=at))
 
     # By offset
 
@@ -187,8 +189,9 @@ class FetchProxy:
         stream: Stream | None,
         allowance: Allowance | None,
     ) -> ColdRead:
+        read = partial(self._read_later, prefix, offset, bytes_max, stream, allowance)
         with self._told(prefix, f"offset {offset}"):
-            return await self._read_later(prefix, offset, bytes_max, stream, allowance)
+            return await _renewed(prefix, read)
 
     def _read_now(self, prefix: ColdPrefix, stream: Stream, bytes_max: int) -> ColdRead | None:
         """The good road of a sequential reader: the chunk is open, the place is known."""
@@ -282,6 +285,20 @@ class FetchProxy:
             offset=part.next_offset,
         )
         self._ahead.go(prefix, stream)
+
+
+async def _renewed(prefix: ColdPrefix, read: Callable[[], Awaitable[T]]) -> T:
+    """What `read` answers; asked once more by a newer HEAD where an object is missing. The one that
+    is known may be old: this node may not be the one who writes it."""
+    head = prefix.head
+    try:
+        with map_store_errors(prefix.full_key("")):
+            return await read()
+    except ColdMissing:
+        await prefix.renew()
+        if prefix.head == head:
+            raise
+    return await read()
 
 
 def _may_block(piece: Piece, part: Cut) -> bool:
