@@ -27,7 +27,7 @@ from tierlog.cold import chain, sources
 from tierlog.cold.changes import Append, MoveLogStart, Replace
 from tierlog.cold.codec import open_page
 from tierlog.cold.entry import Entry
-from tierlog.cold.head import Head
+from tierlog.cold.head import Head, PageRef
 from tierlog.cold.layout import PAGES
 from tierlog.cold.merger import Merger
 from tierlog.cold.page import IndexPage, LeafPage
@@ -86,7 +86,7 @@ async def merge(node: TierNode) -> None:
 
 def entries_of(bucket: SimBucket, head: Head) -> list[Entry]:
     """All that are listed, through all pages."""
-    leaves = []
+    leaves: list[PageRef] = []
     for ref in head.indexes:
         page = open_page(ref, bucket.shelf.items[KEYS.full(ref.key)].data)
         assert isinstance(page, IndexPage)

@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cold.makers import START_MS, an_entry
@@ -84,8 +84,8 @@ class Topic:
         merged = joined(run)
         self.entries[place : place + len(run)] = [merged]
         self.rewritten_bytes += merged.data_bytes
-        for base in self.rewritten:
-            self.rewritten[base] += merged.base <= base <= merged.last
+        for base in range(merged.base, merged.next_offset, 1000):
+            self.rewritten[base] += 1
 
 
 def test_eight_hours_are_one_run() -> None:
@@ -138,7 +138,8 @@ def test_a_record_is_rewritten_a_logarithm_of_times(found: list[int]) -> None:
     assert sum(one.records for one in topic.entries) == 1000 * len(found)
 
 
-@given(st.integers(61, 64 * KIB), st.integers(1, 600))
+@settings(max_examples=15)
+@given(st.integers(61, 64 * KIB), st.integers(1, 300))
 def test_a_steady_topic_is_left_with_a_few_segments_of_each_size(size: int, count: int) -> None:
     topic = Topic(wanted())
     for _ in range(count):
@@ -148,9 +149,9 @@ def test_a_steady_topic_is_left_with_a_few_segments_of_each_size(size: int, coun
     assert topic.rewritten_bytes <= levels * size * count
 
 
-def test_a_year_of_hours_takes_a_hundredth_of_the_requests() -> None:
+def test_two_months_of_hours_take_a_hundredth_of_the_requests() -> None:
     """The formula at the top of `merging`, with chunks of 8 MiB."""
-    topic, count = Topic(wanted()), 24 * 365
+    topic, count = Topic(wanted()), 24 * 60
     for _ in range(count):
         topic.upload(20 * KIB)
     before = requests_to_read([20 * KIB] * count, chunk_bytes=8 << 20)

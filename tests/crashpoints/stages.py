@@ -24,6 +24,7 @@ BY_MODULE = {
     "tierlog.cold.statekeeper": "state",
     "tierlog.cold.sending": "upload",
     "tierlog.cold.dropper": "drop",
+    "tierlog.cold.merger": "merge",
 }
 BY_FUNCTION = {
     "Publisher._write_pages": "page sealing",
@@ -32,7 +33,7 @@ BY_FUNCTION = {
     "Publisher.commit": "publish",
     "PartitionUploader._send": "upload",
 }
-OUTERMOST = ("restore", "drop")
+OUTERMOST = ("restore", "drop", "merge")
 """Stages that count whatever is called inside of them."""
 
 LOOPS = ("asyncio.events", "tierlog.sim.loop")

@@ -22,6 +22,7 @@ from tierlog.cold import merging, sending
 from tierlog.cold.cell import pause
 from tierlog.cold.changes import Replace
 from tierlog.cold.entry import Entry
+from tierlog.cold.errors import ColdCorrupt, InvariantBroken
 from tierlog.cold.gathering import Gathered, Gatherer, SourceUnsound
 from tierlog.cold.head import Head
 from tierlog.cold.layout import SEGMENTS, segment_key
@@ -34,7 +35,7 @@ from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.cold.tierstats import TierStats
 from tierlog.cold.uploader import SENDS_MAX, PartitionUploader
 from tierlog.env import Disk, Env
-from tierlog.objectstore.errors import StoreUnavailable
+from tierlog.objectstore.errors import NoSuchObject, StoreUnavailable
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import Offset
 
@@ -146,20 +147,28 @@ class Merger:
             return
         head = await self._publisher.claim()
         self._prefix.adopt(head)
+        refusals = self._stats.merge_refusals
         is_found = await self._merge(head)
-        wanted = self._wanted(head)
-        self._look_again(soon=is_found or self._search.has_more(head, wanted))
+        is_more = is_found or self._search.has_more(head, self._wanted(head))
+        self._look_again(soon=is_more and refusals == self._stats.merge_refusals)
 
     async def _merge(self, head: Head) -> bool:
         """Whether there was something to merge."""
         if self._sent is None:
-            run = await self._search.find(head, self._wanted(head))
+            run = await self._found(head)
             if not run or not await self._env.tasks.in_thread(self._has_room, run):
                 return False
             self._sent = await self._made(run)
         if self._sent is not None:
             await self._list(self._sent)
         return True
+
+    async def _found(self, head: Head) -> tuple[Entry, ...]:
+        try:
+            return await self._search.find(head, self._wanted(head))
+        except (ColdCorrupt, NoSuchObject) as fault:
+            self._give_up(fault)  # A page that cannot be read. It is looked for again in a while.
+            return ()
 
     def _has_room(self, run: tuple[Entry, ...]) -> bool:
         disk: Disk = self._env.disk
@@ -173,13 +182,17 @@ class Merger:
             staged = await self._stage(run, gathered)
             entry = await self._send(staged)
         except SourceUnsound as fault:
-            self._stats.merge_refusals += 1
-            self._refused.add(fault.key)
-            logger.error("%s is not merged: %s", self._uploader.name, fault)  # noqa: TRY400  it is told
+            self._give_up(fault, fault.key)
             return None
         finally:
             await self._gatherer.clear()
         return Merged(entry=entry, run=run, sources=gathered.entries)
+
+    def _give_up(self, fault: Exception, *keys: str) -> None:
+        """Of what is wrong with segments others tell, too: the scrubber, and their readers."""
+        self._stats.merge_refusals += 1
+        self._refused.update(keys)
+        logger.error("%s: small segments are not merged: %s", self._uploader.name, fault)
 
     async def _stage(self, run: tuple[Entry, ...], gathered: Gathered) -> Staged:
         place = self._publisher.place
@@ -235,6 +248,11 @@ class Merger:
             self._sent = None
             self._stats.merge_refusals += 1
             logger.info("a merged object is not needed: %s", fault)
+            return
+        except (InvariantBroken, ColdCorrupt) as fault:
+            # Uploads must not wait for it: these are not merged, that is all.
+            self._sent = None
+            self._give_up(fault, *(one.key for one in merged.run))
             return
         self._sent = None
         self._prefix.adopt(head)
