@@ -103,7 +103,7 @@ def partitions(scratch: Path, count: int, wanted: Mapping[str, Promise]) -> Figu
             write_to_all(node, 0, min(count, PARTITIONS_PER_TOPIC))
             node.kill()
             figures[KILLED_READS] = log_reads_of_start(node, scratch / "calls")
-    shutil.rmtree(folder)
+    remove(folder)
     return figures
 
 
@@ -164,8 +164,14 @@ def connections(scratch: Path, count: int) -> Figures:
             if not peer.recv(1 << 16):
                 raise tools.RunFailed("the node hung up on an idle connection")
         figures = {MEMORY: settled_mb(node) - before}
-    shutil.rmtree(folder)
+    remove(folder)
     return figures
+
+
+def remove(folder: Path) -> None:
+    """The node's data and the store beside it: the next round founds a cluster of its own."""
+    shutil.rmtree(folder)
+    shutil.rmtree(folder.with_name(f"{folder.name}-store"), ignore_errors=True)
 
 
 def allow_descriptors(count: int) -> None:

@@ -32,8 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": GROUND | {"wire"},
     "broker": GROUND | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy"},
     "http": GROUND | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy", "broker"},
+    "coordinator": GROUND | {"wire", "hot", "broker"},
+    "groups": GROUND | {"wire", "hot", "broker", "coordinator"},
     "server": GROUND
-    | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy", "broker", "http"},
+    | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy", "broker", "http", "groups"},
     "__main__": {"cli"},
     "cli": GROUND | {"wire", "client", "server", "cold"},
     "sim": GROUND | {"metastore", "objectstore"},

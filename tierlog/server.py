@@ -23,9 +23,14 @@ from tierlog.broker.handlers import registry
 from tierlog.broker.limits import ConnectionLimits
 from tierlog.broker.listener import Listener
 from tierlog.broker.node import Node
+from tierlog.cold import orphanreport
+from tierlog.cold.layout import cluster_prefix
+from tierlog.cold.restore import only_cluster
 from tierlog.cold.restore import restore as restore_data
 from tierlog.config import parse_address
 from tierlog.env import local_env, raise_files_max
+from tierlog.groups.handlers import add_to as add_groups
+from tierlog.groups.service import GroupCoordinator
 from tierlog.http import HttpServer, NodeView, Phase, node_router
 from tierlog.objectstore.counted import Counted
 from tierlog.objectstore.limited import Limited
@@ -35,11 +40,14 @@ from tierlog.objectstore.url import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tierlog.broker.dispatch import RawHandler
+    from tierlog.cold.orphanreport import OrphanReport
     from tierlog.cold.report import Report
     from tierlog.config import NodeSettings
     from tierlog.env import Env
     from tierlog.objectstore.counted import StoreStats
     from tierlog.objectstore.port import ObjectStore
+    from tierlog.wire.registry import Registry
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +93,7 @@ class Server:
         self.listener: Listener
         self.view: NodeView
         self.http: HttpServer | None = None
+        self._groups: GroupCoordinator | None = None
         self.store: ObjectStore | None = None
         self._store_stats: StoreStats | None = None
 
@@ -103,7 +112,10 @@ class Server:
         try:
             http = await self._start_http()
             await node.start()
-            table = registry()
+            self._groups = groups = GroupCoordinator(node)
+            node.services[GroupCoordinator] = groups
+            groups.start()
+            table = served_apis()
             node.api_versions = table.api_versions()
             self.listener = view.listener = Listener(
                 Dispatcher(node, table),
@@ -116,6 +128,7 @@ class Server:
             kafka = await self.listener.start(listen.host, listen.port)
         except BaseException:
             await self._stop_http()
+            await self._stop_groups()
             await node.stop()
             await self._close_store()
             raise
@@ -131,6 +144,7 @@ class Server:
             await self.listener.drain(self._settings.tierlog_drain_timeout_ms / 1000)
         finally:
             try:
+                await self._stop_groups()
                 await self.node.stop()
             finally:
                 await self._stop_http()
@@ -159,9 +173,20 @@ class Server:
         self.view.addresses["http"] = address(bound)
         return bound
 
+    async def _stop_groups(self) -> None:
+        if self._groups is not None:
+            await self._groups.stop()
+
     async def _stop_http(self) -> None:
         if self.http is not None:
             await self.http.close()
+
+
+def served_apis() -> Registry[RawHandler]:
+    """Every API that a node serves, from all rooms: ApiVersions and the README tell these."""
+    table = registry()
+    add_groups(table)
+    return table
 
 
 def node_store(env: Env, settings: NodeSettings) -> tuple[ObjectStore, StoreStats]:
@@ -179,6 +204,19 @@ async def restore(settings: NodeSettings, *, cluster_id: str | None) -> Report:
     try:
         return await restore_data(
             env, store, settings.data, cluster_id=cluster_id, node_id=settings.node_id
+        )
+    finally:
+        await store.close()
+
+
+async def find_orphans(settings: NodeSettings, *, cluster_id: str | None) -> OrphanReport:
+    """What the store of `settings` has and nobody refers to. Changes nothing."""
+    env = local_env()
+    store, _ = node_store(env, settings)
+    try:
+        chosen = cluster_id or await only_cluster(store)
+        return await orphanreport.report(
+            store, cluster_prefix("", chosen), now_ms=env.clock.now_ms()
         )
     finally:
         await store.close()

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from tests.hot.support import FixedClock, batch
 from tierlog.broker.controller import NewTopic
-from tierlog.broker.dispatch import Dispatcher
+from tierlog.broker.dispatch import Dispatcher, RawHandler
 from tierlog.broker.handlers import registry
 from tierlog.broker.node import Node
 from tierlog.broker.request import Answer, Parts, Peer
@@ -30,6 +30,7 @@ from tierlog.metastore.port import Change, Compare
 from tierlog.sim.disk import SimDisk
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.header import decode_response, encode_request
+from tierlog.wire.registry import Registry
 from tierlog.wire.schema import Request
 
 T = TypeVar("T")
@@ -111,14 +112,21 @@ class Wedge:
 class Served:
     """A running node and somebody who asks."""
 
-    def __init__(self, node: Node, metastore: Wedge, disk: SimDisk) -> None:
+    def __init__(
+        self,
+        node: Node,
+        metastore: Wedge,
+        disk: SimDisk,
+        table: Registry[RawHandler] | None = None,
+    ) -> None:
+        """`table`: what is served, if not the broker's own APIs."""
         self.node = node
         self.metastore = metastore
         self.disk = disk
         self.peer = Peer(
             host="10.0.0.9", port=50_000, local_host="10.0.0.1", local_port=9092, connection_id=1
         )
-        table = registry()
+        table = table or registry()
         node.api_versions = table.api_versions()
         self._dispatcher = Dispatcher(node, table)
         self._correlation_id = 0

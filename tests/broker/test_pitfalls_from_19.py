@@ -28,7 +28,6 @@ from tierlog.wire.messages import describe_configs as describes
 from tierlog.wire.messages import incremental_alter_configs as alters
 from tierlog.wire.messages.api_versions import ApiVersionsRequest
 from tierlog.wire.messages.fetch import FetchRequest
-from tierlog.wire.messages.find_coordinator import FindCoordinatorRequest
 from tierlog.wire.messages.init_producer_id import InitProducerIdRequest
 from tierlog.wire.messages.metadata import MetadataRequest
 
@@ -36,24 +35,7 @@ SOFTWARE = {"client_software_name": "test", "client_software_version": "1"}
 TOPIC, BROKER = 2, 4
 
 
-# 19, 20, 23: coordinators, idempotence, writing
-
-
-@pytest.mark.parametrize("version", [0, 3, 4, 6])
-async def test_pitfall_19_without_a_coordinator_clients_are_told_to_try_again(
-    served: Served, version: int
-) -> None:
-    keys = ["a", "b"] if version >= 4 else []
-    request = FindCoordinatorRequest(key="" if keys else "a", coordinator_keys=keys)
-    response = await served.call(request, version)
-    again = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if keys:
-        assert [(one.key, one.error_code) for one in response.coordinators] == [
-            ("a", again),
-            ("b", again),
-        ]
-    else:
-        assert response.error_code == again
+# 20, 23: idempotence, writing
 
 
 async def new_producer(served: Served) -> int:

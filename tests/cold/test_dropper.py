@@ -6,6 +6,7 @@ from dataclasses import replace
 from tests.cold.tiering import (
     KEYS,
     NODE,
+    TOPIC,
     TierNode,
     bucket_of,
     eager,
@@ -62,7 +63,7 @@ def test_bytes_beyond_the_limit_go_at_once_once_they_are_cold() -> None:
         size = node.log.sealed()[0].size
         node.tier.reconfigure(
             KEYS.topic_id,
-            node.tier._topics[KEYS.topic_id],
+            TOPIC,
             TopicTiering(local_retention_ms=-1, local_retention_bytes=2 * size),
         )
         await seconds(5)

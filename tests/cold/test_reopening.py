@@ -109,7 +109,7 @@ def test_while_the_store_is_away_a_lost_log_is_not_begun() -> None:
             with pytest.raises(StoreUnavailable):
                 await node.open()
             node.store.is_closed = False
-            log = await node.tier.open_log(
+            log = await node.tier.maker.open_log(
                 node.directory, f"{TOPIC_ID}-0", node.logs, topic_id=TOPIC_ID, index=0
             )
             assert log.log_start == 3

@@ -192,10 +192,10 @@ def test_a_deleted_topic_is_deleted_in_the_state() -> None:
         await seconds(2)
         await node.tier.detach(TOPIC_ID, 0)
         await node.tier.delete_topic(TOPIC_ID)
-        await node.tier.forget_copy(TOPIC_ID, 0)
+        await node.tier.maker.copies.remove(TOPIC_ID, 0)
         state = decode_state(bucket_of(node).shelf.items[STATE_KEY].data)
         assert (dict(state.topics), list(state.deleted)) == ({}, [TOPIC_ID])
-        assert await node.tier.known_head(TOPIC_ID, 0) is None
+        assert await node.tier.maker.copies.load(TOPIC_ID, 0) is None
 
     play_node(scenario)
 
@@ -398,7 +398,7 @@ def test_a_busy_partition_drops_and_lets_the_others_have_their_turn() -> None:
         node.settings = replace(node.settings, uploads_at_once=1)
         await node.open()
         name, other = "f" * 32, replace(TOPIC, name="quiet")
-        log = await node.tier.open_log(
+        log = await node.tier.maker.open_log(
             node.directory, f"{name}-0", node.logs, topic_id=name, index=0
         )
         quiet = await node.tier.attach(

@@ -366,7 +366,7 @@ def test_a_turn_ends_with_its_publish() -> None:
         for _ in range(7):
             await node.produce_sealed(b"x")
         node.store.is_closed = False
-        await node.tier._keeper.join()
+        await node.tier.membership.keeper.join()
         await node.partition.uploader.upload()
         assert node.prefix.uploaded_end == 3
 

@@ -53,7 +53,7 @@ async def test_the_memory_of_an_upload_is_bounded(
     await tier.start()
     await tier.attach(TOPIC_ID, TOPIC, 0, log, leader_epoch=LeaderEpoch(1), tiering=TopicTiering())
     partition = tier.partitions[TOPIC_ID, 0]
-    await tier._save_topics()
+    await tier.membership.save()
     tracemalloc.start()
     try:
         await partition.uploader.upload()

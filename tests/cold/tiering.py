@@ -82,7 +82,7 @@ class TierNode:
             probe=self.probe,
         )
         await self.tier.start()
-        self.log: Log = await self.tier.open_log(
+        self.log: Log = await self.tier.maker.open_log(
             self.directory, f"{TOPIC_ID}-0", self.logs, topic_id=TOPIC_ID, index=0
         )
         self.prefix = await self.tier.attach(

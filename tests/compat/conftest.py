@@ -12,6 +12,7 @@ from tests.compat.cold import PLACES, Place, place_of
 from tests.compat.drivers import DRIVERS
 from tests.compat.drivers.base import Admin, Driver
 from tests.compat.drivers.confluent import Confluent
+from tests.compat.drivers.kafka_python import close_refused_sockets
 from tests.compat.node import running
 
 HERE = Path(__file__).parent
@@ -24,6 +25,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings(SOCKETS_LEFT_BEHIND))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _closing() -> None:
+    close_refused_sockets()
 
 
 @pytest.fixture(scope="module", autouse=True)

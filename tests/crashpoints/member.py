@@ -93,7 +93,7 @@ class Member:
         await self.tier.start()
         for place in PLACES:
             name = f"{place.topic_id}-{place.partition}"
-            log = await self.tier.open_log(
+            log = await self.tier.maker.open_log(
                 self._directory, name, LOG_SETTINGS, topic_id=place.topic_id, index=place.partition
             )
             self.logs[place] = log

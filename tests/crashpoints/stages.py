@@ -15,6 +15,7 @@ from tierlog.hot.job import SyncJob
 
 T = TypeVar("T")
 
+# Of the story of `story.py`; "delete topic" and "merge" have their own (`stage_delete`, ...).
 STAGES = ("start", "state", "claim", "upload", "page sealing", "publish", "drop", "restore")
 
 BY_MODULE = {
@@ -25,6 +26,7 @@ BY_MODULE = {
     "tierlog.cold.sending": "upload",
     "tierlog.cold.dropper": "drop",
     "tierlog.cold.merger": "merge",
+    "tierlog.cold.sweeper": "delete topic",
 }
 BY_FUNCTION = {
     "Publisher._write_pages": "page sealing",
@@ -32,8 +34,9 @@ BY_FUNCTION = {
     "Publisher._claim": "claim",
     "Publisher.commit": "publish",
     "PartitionUploader._send": "upload",
+    "Membership.delete_topic": "delete topic",
 }
-OUTERMOST = ("restore", "drop", "merge")
+OUTERMOST = ("restore", "drop", "merge", "delete topic")
 """Stages that count whatever is called inside of them."""
 
 LOOPS = ("asyncio.events", "tierlog.sim.loop")

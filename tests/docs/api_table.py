@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from tierlog.broker.handlers import registry
+from tierlog.server import served_apis
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.catalogue import request_type
 
@@ -18,7 +18,8 @@ NOTES = {
     ApiKey.FETCH: "long poll; sessions are declined, so clients send full fetches",
     ApiKey.LIST_OFFSETS: "by time, earliest, latest, largest timestamp, first local, last tiered",
     ApiKey.METADATA: "creates topics on request unless that is switched off",
-    ApiKey.FIND_COORDINATOR: "answers COORDINATOR_NOT_AVAILABLE until groups exist",
+    ApiKey.FIND_COORDINATOR: "groups; no transactions yet",
+    ApiKey.OFFSET_FETCH: "many groups at once; a group that nobody knows has no offsets",
     ApiKey.INIT_PRODUCER_ID: "for idempotence; transactional ids are refused",
     ApiKey.DESCRIBE_LOG_DIRS: "one log directory",
 }
@@ -31,7 +32,7 @@ def name_of(api: ApiKey) -> str:
 def table() -> str:
     """Markdown, by API key."""
     lines = ["| API (key) | versions | notes |", "| --- | --- | --- |"]
-    for row in registry():
+    for row in served_apis():
         name = f"{name_of(row.api)} ({int(row.api)})"
         span = f"{row.version_min}-{row.version_max}"
         if row.version_min == row.version_max:

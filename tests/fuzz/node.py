@@ -37,9 +37,9 @@ from tests.fuzz import wire
 from tests.hot.support import batch, values_of
 from tests.integration.running import Running, framed, running, within
 from tests.wire.values import Values
-from tierlog.broker.handlers import registry
 from tierlog.client import BrokerError, Client, NewRecord
 from tierlog.env import SystemClock, SystemRng
+from tierlog.server import served_apis
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.catalogue import request_type
 from tierlog.wire.messages.delete_topics import DeleteTopicsRequest
@@ -90,7 +90,7 @@ class Stats:
 def served() -> list[tuple[ApiKey, int]]:
     return [
         (ApiKey(row.api), version)
-        for row in registry()
+        for row in served_apis()
         for version in range(row.version_min, row.version_max + 1)
     ]
 

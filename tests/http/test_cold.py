@@ -139,7 +139,8 @@ def test_a_bucket_that_is_refused_is_told_and_what_waits_is_counted_on(
         await make_cold(node)
         assert node.node.tiering is not None
         tier = node.node.tiering.tier
-        why = ForeignIncarnation("HEAD", mine=tier._incarnation, found=tier._incarnation)
+        life = tier.membership.keeper.incarnation
+        why = ForeignIncarnation("HEAD", mine=life, found=life)
         await produce(node, "t", b"c")
         tier._refuse(why)
         await asyncio.sleep(100)

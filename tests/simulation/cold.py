@@ -7,8 +7,9 @@ seam between the tiers, and trims now and then. The store refuses, hangs, answer
 did what was asked, lets writes land late, cuts and flips answers, goes away for seconds or hours.
 The node is stopped, killed (also in the middle of a request), loses power, its disk, or its
 identity to a copy of itself. A lost disk is restored from the bucket: then what was published is
-promised, and no more. In one seed of ten the store lies about conditional writes; one in ten has no
-faults at all.
+promised, and no more. In half of the seeds a topic is deleted and swept; orphans are collected all
+the time. In one seed of ten the store lies about conditional writes; one in ten has no faults at
+all.
 
 Checked at every step: the invariants of `cold_oracle`. At the end: that everything came to the
 bucket, and, after one more end of the process, the history of all clients (`tierlog.sim.verdict`).
@@ -37,11 +38,13 @@ from tests.simulation.cold_clients import (
     noting_producer,
     read_to_the_end,
 )
+from tests.simulation.cold_deletion import Doomed
 from tests.simulation.cold_faults import torment
 from tests.simulation.cold_node import ColdLives
 from tests.simulation.cold_oracle import WatchedBucket, Where
 from tierlog.client import ProducerSettings
 from tierlog.cold.changes import Append
+from tierlog.cold.tiersettings import TierSettings
 from tierlog.cold.tree import Limits
 from tierlog.env import Env
 from tierlog.sim.history import Place
@@ -83,6 +86,9 @@ def small() -> Iterator[None]:
         stack.enter_context(patch.dict(Append.__init__.__kwdefaults__, limits=limits))
         stack.enter_context(patch("tierlog.objectstore.probe.RACER_COUNT", 3))
         stack.enter_context(patch("tierlog.broker.looplag.SAMPLE_S", 1000.0))
+        # Orphans are collected at their second sighting, however young: what is in flight counts.
+        hasty = {"orphan_interval_ms": 4_000, "orphan_age_ms": 0, "orphan_sighting_ms": 0}
+        stack.enter_context(patch.dict(TierSettings.__init__.__kwdefaults__, hasty))
         yield
 
 
@@ -96,6 +102,9 @@ async def run(world: SimWorld) -> int:
         running = asyncio.create_task(lives.run(), name="lives")
         await world.start("owner", make_topics(world.env("owner"), ledger), what="make topics")
         clients = start_clients(world, ledger)
+        doomed = Doomed(world, ledger, lives)
+        if doomed.is_played:
+            clients["deleter"] = asyncio.create_task(run_client(world, "deleter", doomed.play))
         if world.seed % 10:
             await torment(world, lives, world.rng("nemesis"), clients=CLIENTS)
         await finish(ledger, clients, running)
@@ -103,6 +112,7 @@ async def run(world: SimWorld) -> int:
             work = probe(world.env("judge"), ledger, partial(noting_producer, ledger))
             await world.start("judge", work, what="probe")
         await settle(world, lives)
+        await doomed.until_swept()
         async with bounded("the last reading"):
             await world.start("judge", read_all(world.env("judge"), ledger), what="judge")
         running.cancel()

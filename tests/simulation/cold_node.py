@@ -33,6 +33,7 @@ SETTINGS = NodeSettings(
     tierlog_disk_free_min_ratio=0.0,
     tierlog_drain_timeout_ms=2000,
     tierlog_cache_bytes=12_000,
+    tierlog_garbage_grace_ms=3_000,
     log_index_interval_bytes=256,
 )
 TWIN = "twin"

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from tierlog.cold.clusterstate import decode_state
 from tierlog.cold.codec import decode_head, open_page
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head, PageRef
@@ -36,6 +37,11 @@ from tierlog.sim.world import SimWorld
 HEAD = "/HEAD"
 STATE = "/cluster/STATE"
 PROBE = "probe/"
+
+
+def topic_of(key: str) -> str:
+    """The id of the topic that the object is of; empty if it is of none."""
+    return key.partition("/t/")[2][:32]
 
 
 class Where(NamedTuple):
@@ -90,9 +96,15 @@ class Oracle:
     """Of every object that was ever written and is not meant to be replaced."""
     checked: set[str] = field(default_factory=set)
     publish_count: int = 0
+    noted: set[str] = field(default_factory=set)
+    """Topics that were ever noted as deleted in STATE."""
 
     def landed(self, write: Landed) -> None:
         key = write.key
+        if key.endswith(STATE):
+            self.noted |= decode_state(write.item.data).deleted.keys()
+        if topic_of(key) in self.noted:
+            return
         if key.endswith(HEAD):
             self._head_landed(write)
         elif not key.endswith(STATE):
@@ -101,7 +113,10 @@ class Oracle:
             require(before == found, f"{key} was written twice, with other bytes")
 
     def deleted(self, keys: list[str]) -> None:
-        """T6."""
+        """T6. Of a topic whose deletion was noted in STATE, everything may go."""
+        keys = [key for key in keys if topic_of(key) not in self.noted]
+        for where in [one for one in self.heads if one.topic_id in self.noted]:
+            del self.heads[where]
         referenced = {key for head in self.heads.values() for key in self._referenced(head)}
         for key in keys:
             require(key not in referenced, f"{key} was deleted, and HEAD refers to it")

@@ -3,8 +3,8 @@
     with minio(folder) as server:
         store = server.open(env, prefix="x")
 
-moto lives in this process and promises nothing; the other two are what users run. Where one cannot
-be had, `Missing` says what to install.
+moto keeps everything in memory and promises nothing; the other two are what users run. Where one
+cannot be had, `Missing` says what to install.
 """
 
 import contextlib
@@ -75,16 +75,13 @@ class Server:
 
 
 @contextlib.contextmanager
-def moto(_: Path) -> Iterator[Server]:
-    from moto.server import ThreadedMotoServer  # Seconds of imports.
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        yield with_bucket("moto", f"http://{host}:{port}")
-    finally:
-        server.stop()
+def moto(folder: Path) -> Iterator[Server]:
+    (port,) = free_ports(1)
+    words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    endpoint = f"http://127.0.0.1:{port}"
+    with kept(words, folder) as process:
+        wait_ready(f"{endpoint}/moto-api/", process, folder, statuses={200})
+        yield with_bucket("moto", endpoint)
 
 
 @contextlib.contextmanager

@@ -42,6 +42,7 @@ RawHandler: TypeAlias = Callable[[memoryview, int, Call], Answer]
 """Frame, position of the body, call."""
 TypedHandler: TypeAlias = Callable[[Any, Call], "Response | Awaitable[Response]"]
 
+NEVER_FLEXIBLE: Final = 1 << 16
 _HEAD: Final = struct.Struct(">hhih").unpack_from
 _HEAD_BYTES: Final = 10
 
@@ -83,7 +84,7 @@ class Dispatcher:
                 row.handler,
                 version_min=row.version_min,
                 version_max=row.version_max,
-                flexible_from=request_type(row.api).flexible.first,
+                flexible_from=flexible_from(row.api),
                 stats=node.stats.api(row.api),
             )
             for row in registry
@@ -206,6 +207,12 @@ async def _encoded_later(handle: Any, request: Any, call: Call) -> Parts | None:
     # Called in here: a connection may be lost before the first step, and a coroutine that was made
     # and never awaited would be warned about.
     return _encoded(await handle(request, call), call)
+
+
+def flexible_from(api: ApiKey) -> int:
+    """The first version with a flexible header; none of an API may have one."""
+    request = request_type(api)
+    return next((one for one in request.versions if one in request.flexible), NEVER_FLEXIBLE)
 
 
 def register(registry: Registry[RawHandler], module: Any) -> None:

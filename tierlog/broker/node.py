@@ -72,6 +72,8 @@ class Node:
         self.directory = directory
         self.node_id = settings.node_id
         self.cluster_id = ""
+        self.services: dict[type, object] = {}
+        """What rooms above this one look after, by their classes: their handlers find them here."""
         self.stats = NodeStats()
         self.long_polls = LongPolls()
         self.searches = Searches(env)

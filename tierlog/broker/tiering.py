@@ -89,7 +89,7 @@ class Tiering:
         self.tier = ColdTier(
             env,
             store,
-            tier_settings or TierSettings(),
+            tier_settings or tier_settings_of(settings),
             data=data,
             cluster_id=cluster.id,
             node_id=settings.node_id,
@@ -136,7 +136,7 @@ class Tiering:
         name = values.log_name(topic.id, index)
         if not topic.config.remote_storage_enable:
             return await directory.open_log(name, settings)
-        return await self.tier.open_log(
+        return await self.tier.maker.open_log(
             directory, name, settings, topic_id=topic.id.hex(), index=index
         )
 
@@ -216,7 +216,7 @@ class Tiering:
             await asyncio.sleep(RETRY_S)
         for index in range(count):
             try:
-                await self.tier.forget_copy(topic_id.hex(), index)
+                await self.tier.maker.copies.remove(topic_id.hex(), index)
             except OSError as fault:
                 logger.warning("the copy of a deleted partition's manifest stays: %s", fault)
 
@@ -277,6 +277,14 @@ def tiering_of(config: TopicConfig) -> TopicTiering:
         retention_ms=config.retention_ms,
         retention_bytes=config.retention_bytes,
         copies=not config.remote_log_copy_disable,
+    )
+
+
+def tier_settings_of(settings: NodeSettings) -> TierSettings:
+    return TierSettings(
+        garbage_grace_ms=settings.tierlog_garbage_grace_ms,
+        merge_bytes_max=settings.tierlog_merge_max_bytes,
+        merge_interval_ms=settings.tierlog_merge_interval_ms,
     )
 
 

@@ -14,7 +14,7 @@ from tierlog.broker.errors import InvalidTopicName, UnknownPartition, UnknownTop
 from tierlog.broker.stats import TopicStats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tierlog.broker.partition import Partition
     from tierlog.config import TopicConfig
@@ -63,6 +63,8 @@ class Topics:
         """Rises with every change: whoever remembers a topic must look again."""
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
+        self.on_removed: list[Callable[[Topic], None]] = []
+        """Whoever keeps something by topic hears that one is gone."""
         self.departed = TopicStats()
         """What topics that are gone had counted: totals of the node never go back."""
 
@@ -102,6 +104,8 @@ class Topics:
             self.departed.add(topic.stats)
         if self.by_name.get(topic.name) is topic:
             del self.by_name[topic.name]
+        for told in self.on_removed:
+            told(topic)
 
     def configure(self, topic: Topic, overrides: dict[str, str], config: TopicConfig) -> None:
         self.generation += 1

@@ -9,6 +9,7 @@ from tierlog.cli.cost import cost_app
 from tierlog.cli.failure import told
 from tierlog.cli.formats import Format
 from tierlog.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_HTTP, AsJson, Bootstrap, TopicName
+from tierlog.cli.store_orphans import orphans
 from tierlog.cli.topic_commands import topic_app
 
 app = typer.Typer(
@@ -21,6 +22,9 @@ app = typer.Typer(
 )
 app.add_typer(topic_app, name="topic")
 app.add_typer(cost_app, name="cost")
+store_app = typer.Typer(help="Look into the object store, without a broker.", no_args_is_help=True)
+store_app.command("orphans")(orphans)
+app.add_typer(store_app, name="store")
 
 
 @app.callback(invoke_without_command=True)

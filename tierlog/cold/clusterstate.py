@@ -191,10 +191,14 @@ def _read_deleted(fields: Fields) -> tuple[str, DeletedTopic]:
     return _read_id(fields), topic
 
 
+def is_topic_id(text: str) -> bool:
+    return _TOPIC_ID.fullmatch(text) is not None
+
+
 def _read_id(fields: Fields) -> str:
     """The last field of a topic. It becomes part of keys and paths, so nothing else may pass."""
     topic_id = fields.text("id")
-    if not _TOPIC_ID.fullmatch(topic_id):
+    if not is_topic_id(topic_id):
         fields.refuse("id", "is not 32 hexadecimal digits")
     fields.close()
     return topic_id

@@ -2,6 +2,7 @@
 
     {prefix}/{cluster id}/format.json
     {prefix}/{cluster id}/cluster/STATE
+    {prefix}/{cluster id}/cluster/receipts/topic-{topic id}.json.gz
     {prefix}/{cluster id}/t/{topic id}/{partition}/HEAD
     {prefix}/{cluster id}/t/{topic id}/{partition}/seg/{base}-{last}-e{epoch}-n{node}-{attempt}.seg
     {prefix}/{cluster id}/t/{topic id}/{partition}/page/{first}-{attempt}.json.gz
@@ -20,6 +21,7 @@ from tierlog.types import LeaderEpoch, Offset
 FORMAT_JSON = "format.json"
 STATE = "cluster/STATE"
 OFFSETS = "cluster/OFFSETS"
+RECEIPTS = "cluster/receipts/"
 HEAD = "HEAD"
 TABLE = "TABLE"
 SEGMENTS = "seg/"
@@ -68,6 +70,11 @@ def segment_key(
 def page_key(*, first: Offset, attempt: int) -> str:
     """Relative to the partition, as a reference has it."""
     return f"{PAGES}{first:020d}-{attempt:016x}.json.gz"
+
+
+def topic_receipt_key(topic_id: str) -> str:
+    """Relative to the cluster: an id is deleted once, and never used again."""
+    return f"{RECEIPTS}topic-{topic_id}.json.gz"
 
 
 def parse_segment_key(key: str) -> SegmentName | None:

@@ -93,9 +93,9 @@ class Merger:
         self._keys = uploader.publisher.keys
         place = uploader.publisher.place
         path = f"{directory}/{place.topic_id}-{place.partition}{SUFFIX}"
+        self._sent: Merged | None = None
         self._gatherer = Gatherer(env, store, self._keys, path)
         self._search = Search(pages, self._keys)
-        self._sent: Merged | None = None
         self._refused: set[str] = set()
         """Objects that turned out not to be what was published: they are the scrubber's to tell."""
         self.due_from_ms: float = inf
@@ -158,7 +158,7 @@ class Merger:
             run = await self._found(head)
             if not run or not await self._env.tasks.in_thread(self._has_room, run):
                 return False
-            self._sent = await self._made(run)
+            self._remember(await self._made(run))
         if self._sent is not None:
             await self._list(self._sent)
         return True
@@ -187,6 +187,12 @@ class Merger:
         finally:
             await self._gatherer.clear()
         return Merged(entry=entry, run=run, sources=gathered.entries)
+
+    def _remember(self, merged: Merged | None) -> None:
+        """What was sent is not taken for an orphan while it may still be listed."""
+        self._sent = merged
+        keys = () if merged is None else (merged.entry.key,)
+        self._uploader.merged_in_flight = frozenset(keys)
 
     def _give_up(self, fault: Exception, *keys: str) -> None:
         """Of what is wrong with segments others tell, too: the scrubber, and their readers."""
@@ -245,16 +251,16 @@ class Merger:
         try:
             head = await self._publisher.commit(change)
         except RunChanged as fault:
-            self._sent = None
+            self._remember(None)
             self._stats.merge_refusals += 1
             logger.info("a merged object is not needed: %s", fault)
             return
         except (InvariantBroken, ColdCorrupt) as fault:
             # Uploads must not wait for it: these are not merged, that is all.
-            self._sent = None
+            self._remember(None)
             self._give_up(fault, *(one.key for one in merged.run))
             return
-        self._sent = None
+        self._remember(None)
         self._prefix.adopt(head)
         self._stats.merged_objects += 1
         self._stats.merged_segments += len(merged.run)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tierlog.cold.clusterstate import decode_format, decode_state
 from tierlog.cold.head import Incarnation
 from tierlog.cold.layout import FORMAT_JSON, STATE, PartitionKeys, cluster_prefix
+from tierlog.cold.listing import folders
 from tierlog.cold.localcopy import LocalCopies
 from tierlog.cold.publisher import Place
 from tierlog.cold.refusals import ClusterUnknown
@@ -85,22 +86,11 @@ async def restore(
 async def find_clusters(store: ObjectStore, *, prefix: str = "") -> list[str]:
     """The ids of the clusters in the bucket: two requests each, whatever they hold."""
     root = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-    found: list[str] = []
-    after = ""
-    while (key := await _first_key(store, root, after)) is not None:
-        name, slash, _ = key.removeprefix(root).partition("/")
-        # Behind everything below this name: "0" is the character after the slash.
-        after = f"{root}{name}0"
-        if slash and await _exists(store, f"{root}{name}/{FORMAT_JSON}"):
-            found.append(name)
-    return found
-
-
-async def _first_key(store: ObjectStore, root: str, after: str) -> str | None:
-    async for page in store.list(root, after=after):
-        if page:
-            return page[0].key
-    return None
+    return [
+        name
+        async for name in folders(store, root)
+        if await _exists(store, f"{root}{name}/{FORMAT_JSON}")
+    ]
 
 
 async def _exists(store: ObjectStore, key: str) -> bool:
@@ -127,12 +117,13 @@ async def _plan(
         return known
     if env.disk.exists(data) and has_content(env.disk, data):
         raise ClusterUnknown(f"{data} is not empty: a restore takes a directory of its own")
-    plan = await _new_plan(env, store, cluster_id or await _only_cluster(store, prefix), prefix)
+    plan = await _new_plan(env, store, cluster_id or await only_cluster(store, prefix), prefix)
     await env.tasks.in_thread(write_plan, env.disk, data, plan)
     return plan
 
 
-async def _only_cluster(store: ObjectStore, prefix: str) -> str:
+async def only_cluster(store: ObjectStore, prefix: str = "") -> str:
+    """Raises `ClusterUnknown` where there is none, or a choice."""
     found = await find_clusters(store, prefix=prefix)
     if len(found) == 1:
         return found[0]

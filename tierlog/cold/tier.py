@@ -6,7 +6,7 @@ go on whatever the store does, and the local disk is the buffer.
 
 - Before anything else the store is probed (U11). One that lies is refused, for good. One that does
   not answer is waited for, with growing pauses; nothing is uploaded or dropped meanwhile.
-- A topic stands in `cluster/STATE` before its first publish, so that a restore finds it.
+- A topic stands in `cluster/STATE` before its first publish (`membership`).
 - A partition that fails is tried again after a pause of its own, and its status says why; one that
   was fenced is not. A bucket that belongs to another life of the cluster ends all of it.
 """
@@ -14,31 +14,28 @@ go on whatever the store does, and the local disk is the buffer.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from tierlog.cold.changes import MoveLogStart
 from tierlog.cold.clusterstate import TopicRecord
-from tierlog.cold.head import Head, Incarnation, Writer
-from tierlog.cold.layout import PartitionKeys, cluster_prefix
-from tierlog.cold.localcopy import LocalCopies
-from tierlog.cold.merger import Merger, leftovers
+from tierlog.cold.head import Head, Incarnation
+from tierlog.cold.layout import cluster_prefix
+from tierlog.cold.membership import Hook, Membership, Probe
+from tierlog.cold.nodechores import NodeChores
+from tierlog.cold.orphanfinder import OrphanFinder
 from tierlog.cold.pace import Pace
-from tierlog.cold.pagecache import PageCache
+from tierlog.cold.partitionmaker import PartitionMaker
 from tierlog.cold.prefix import ColdPrefix
-from tierlog.cold.publisher import Place, Publisher
 from tierlog.cold.refusals import Fenced, ForeignIncarnation, TopicDeleted
-from tierlog.cold.reopening import open_tiered, seed_from
-from tierlog.cold.statekeeper import StateKeeper
+from tierlog.cold.sweeper import Sweeper
 from tierlog.cold.tieredpartition import STORE_AWAY, TieredPartition
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.cold.tierstats import TierStats
 from tierlog.env import Env
 from tierlog.errors import TierlogError
-from tierlog.hot import Log, LogDirectory, LogSettings, Seed
+from tierlog.hot import Log
 from tierlog.objectstore.errors import StoreDenied, StoreLies
 from tierlog.objectstore.port import ObjectStore
-from tierlog.objectstore.probe import probe as probe_store
 from tierlog.types import LeaderEpoch, Offset
 
 if TYPE_CHECKING:
@@ -55,16 +52,8 @@ START_SECONDS = 5.0
 PARTITIONS_A_TURN = 200
 """Looked at before everybody else has a turn: some 5 ms where all have much to do."""
 
-Probe: TypeAlias = Callable[[], Awaitable[None]]
-"""Raises `StoreLies`; what the store raises passes through."""
-
-Hook: TypeAlias = Callable[[], Awaitable[None]]
-
 FAILING_PARTITIONS = 3
 """Partitions that fail without a success in between, after which it is the store's fault."""
-
-STATE_LOOK_SECONDS = 60.0
-"""How often STATE is read, so that an idle node learns of a restore: 44,000 requests a month."""
 
 
 class ColdTier:
@@ -100,42 +89,67 @@ class ColdTier:
         self.is_ready = False
         """Whether the store passed its probe and answers."""
         self._env = env
-        self._store = store
         self._settings = settings
-        self._node_id = node_id
-        self._process = process
-        self._incarnation = incarnation
-        self._probe = probe or (lambda: probe_store(store, env.rng))
-        self._is_founded = is_founded
-        self._on_founding = on_founding
-        self._on_founded = on_founded
         self._on_refused = on_refused
-        self._prefix = cluster_prefix(settings.prefix, cluster_id)
-        self._keeper = StateKeeper(
-            store, self._prefix, env, cluster_id=cluster_id, incarnation=incarnation
+        prefix = cluster_prefix(settings.prefix, cluster_id)
+        self.membership = Membership(
+            env,
+            store,
+            prefix,
+            cluster_id=cluster_id,
+            incarnation=incarnation,
+            probe=probe,
+            is_founded=is_founded,
+            on_founding=on_founding,
+            on_founded=on_founded,
         )
-        self._topics: dict[str, TopicRecord] = {}
-        self._unsaved: set[str] = set()
-        """Topics that the bucket may not know as they are now."""
-        self._copies = LocalCopies(env, f"{data}/cold")
-        self._pages = PageCache(store)
+        self.maker = PartitionMaker(
+            env,
+            store,
+            settings,
+            self.stats,
+            prefix=prefix,
+            data=data,
+            node_id=node_id,
+            process=process,
+            incarnation=incarnation,
+            is_idle=self._is_idle,
+        )
         self._pace = Pace(
             env.clock, env.rng, ms_min=settings.backoff_ms_min, ms_max=settings.backoff_ms_max
         )
         self._failing: set[TieredPartition] = set()
         """Since something last went well."""
-        self._next_state_look = env.clock.monotonic() + STATE_LOOK_SECONDS
         self._slots = asyncio.Semaphore(settings.uploads_at_once)
         self._loop: asyncio.Task[None] | None = None
-        self._chores_at_work: dict[str, asyncio.Task[bool]] = {}
+        self.sweeper = Sweeper(
+            env,
+            store,
+            self.membership.keeper,
+            settings,
+            self.stats,
+            prefix=prefix,
+            node_id=node_id,
+        )
+        self.orphans = OrphanFinder(
+            env,
+            store,
+            self.membership.keeper,
+            settings,
+            self.stats,
+            self.partitions,
+            prefix=prefix,
+            data=data,
+        )
+        self.chores += (self.sweeper, self.orphans)
+        self._node_chores = NodeChores(env, self.chores, self._guarded)
 
     # Starting and stopping
 
     async def start(self) -> None:
         """Begin. Raises `StoreLies`, if that is known soon; a store that is away or slow is waited
         for in the background. A node of an older life may still be read."""
-        await self._copies.open()
-        await self._env.tasks.in_thread(leftovers, self._env.disk, self._copies.path)
+        await self.maker.open()
         prepared = self._env.tasks.spawn(self._prepare(), name="cold tier's probe")
         self._loop = self._env.tasks.spawn(self._run(prepared), name="cold tier")
         await asyncio.wait([prepared], timeout=START_SECONDS)
@@ -145,36 +159,13 @@ class ColdTier:
     async def stop(self) -> None:
         """End what is under way; what was sent and not published is sent again by the next start.
         Neither seals nor uploads what is left."""
-        tasks: list[asyncio.Task[Any]] = list(self._chores_at_work.values())
+        tasks: list[asyncio.Task[Any]] = [*self._node_chores.tasks]
         tasks += (one.task for one in self.partitions.values() if one.task is not None)
         if self._loop is not None:
             tasks.append(self._loop)
         await _ended(tasks)
 
     # Partitions
-
-    async def known_head(self, topic_id: str, index: int) -> Head | None:
-        """The local copy of a partition's HEAD."""
-        return await self._copies.load(topic_id, index)
-
-    async def open_log(
-        self,
-        directory: LogDirectory,
-        name: str,
-        settings: LogSettings,
-        *,
-        topic_id: str,
-        index: int,
-    ) -> Log:
-        """Open the log of a tiered partition, before it is attached: where it does not go on from
-        the bucket it is begun anew there (`reopening`). Asks the store only then."""
-        keys = PartitionKeys(self._prefix, topic_id, index)
-
-        async def seed_of(head: Head) -> Seed:
-            return await seed_from(self._store, ColdPrefix(keys, self._pages, head=head), head)
-
-        head = await self.known_head(topic_id, index)
-        return await open_tiered(directory, name, settings, head, seed_of)
 
     async def attach(
         self,
@@ -188,53 +179,11 @@ class ColdTier:
     ) -> ColdPrefix:
         """Tier the partition from now on. Reads the local copy of its HEAD, asks no store."""
         assert (topic_id, index) not in self.partitions, "attached already"
-        keys = PartitionKeys(self._prefix, topic_id, index)
-        publisher = Publisher(
-            self._store,
-            keys,
-            self._env,
-            place=Place(
-                topic=topic.name,
-                topic_id=topic_id,
-                partition=index,
-                partition_count=topic.partitions,
-                start=next(iter(log.segments)).base_offset,
-            ),
-            writer=Writer(leader_epoch, self._process),
-            incarnation=self._incarnation,
-            copies=self._copies,
+        self.partitions[topic_id, index] = partition = await self.maker.make(
+            topic_id, topic, index, log, leader_epoch=leader_epoch, tiering=tiering
         )
-        prefix = ColdPrefix(keys, self._pages, head=await publisher.load())
-        prefix.refresh = publisher.refresh
-        self.partitions[topic_id, index] = TieredPartition(
-            self._env,
-            self._store,
-            log,
-            publisher,
-            prefix,
-            node_id=self._node_id,
-            settings=self._settings,
-            tiering=tiering,
-            stats=self.stats,
-        )
-        self._add_merger(self.partitions[topic_id, index], tiering)
-        self._note_topic(topic_id, topic)
-        return prefix
-
-    def _add_merger(self, partition: TieredPartition, tiering: TopicTiering) -> None:
-        merger = Merger(
-            self._env,
-            self._store,
-            partition.uploader,
-            self._pages,
-            directory=self._copies.path,
-            node_id=self._node_id,
-            settings=self._settings,
-            tiering=tiering,
-            stats=self.stats,
-            is_idle=self._is_idle,
-        )
-        partition.chores.append(merger)
+        self.membership.note(topic_id, topic)
+        return partition.prefix
 
     def _is_idle(self) -> bool:
         """Whether nothing waits to be uploaded."""
@@ -242,7 +191,7 @@ class ColdTier:
 
     def reconfigure(self, topic_id: str, topic: TopicRecord, tiering: TopicTiering) -> None:
         """The topic was altered: it is written to STATE, and its partitions go by it."""
-        self._note_topic(topic_id, topic)
+        self.membership.note(topic_id, topic)
         for (owner, _), partition in self.partitions.items():
             if owner == topic_id:
                 partition.reconfigure(topic, tiering)
@@ -253,8 +202,7 @@ class ColdTier:
         if partition is not None and partition.task is not None:
             await _ended([partition.task])
         if not any(owner == topic_id for owner, _ in self.partitions):
-            self._topics.pop(topic_id, None)
-            self._unsaved.discard(topic_id)
+            self.membership.forget(topic_id)
 
     async def delete_topic(self, topic_id: str) -> None:
         """Its deletion stands in STATE when this returns. Raises what the store does: repeat it.
@@ -262,12 +210,7 @@ class ColdTier:
         Its partitions are detached before; its objects may go from now on.
         """
         assert all(owner != topic_id for owner, _ in self.partitions), "detach its partitions first"
-        await self._join()
-        await self._keeper.delete_topic(topic_id)
-
-    async def forget_copy(self, topic_id: str, index: int) -> None:
-        """The local copy of a deleted partition's HEAD goes."""
-        await self._copies.remove(topic_id, index)
+        await self.membership.delete_topic(topic_id)
 
     async def move_log_start(self, topic_id: str, index: int, log_start: Offset) -> Head:
         """DeleteRecords below `uploaded_end`: done when it is in HEAD (U10)."""
@@ -275,11 +218,6 @@ class ColdTier:
         head = await partition.uploader.publisher.commit(MoveLogStart(log_start))
         partition.prefix.adopt(head)
         return head
-
-    def _note_topic(self, topic_id: str, topic: TopicRecord) -> None:
-        if self._topics.get(topic_id) != topic:
-            self._topics[topic_id] = topic
-            self._unsaved.add(topic_id)
 
     # The loop
 
@@ -290,25 +228,27 @@ class ColdTier:
             if self.refusal is None and not self._pace.is_paused:
                 await self._catch_up()
             await self._look()
-            self._begin_chores()
+            if self._is_open:
+                self._node_chores.begin()
             await asyncio.sleep(self._settings.check_interval_ms / 1000)
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether the store may be asked now."""
+        return self.is_ready and not self._pace.is_paused and self.refusal is None
 
     async def _catch_up(self) -> None:
         if not self.is_ready:
             await self._prepare()
-        if self.is_ready and self._unsaved:
-            await self._guarded(self._save_topics())
-        if self.is_ready and self._env.clock.monotonic() >= self._next_state_look:
-            await self._guarded(self._look_at_state())
-
-    async def _look_at_state(self) -> None:
-        self._next_state_look = self._env.clock.monotonic() + STATE_LOOK_SECONDS
-        await self._keeper.refresh()
+        if self.is_ready and self.membership.has_unsaved:
+            await self._guarded(self.membership.save())
+        if self.is_ready and self.membership.is_look_due:
+            await self._guarded(self.membership.look())
 
     async def _look(self) -> None:
         """Seal what has waited for too long; let those work who have something to do."""
         now_ms = self._env.clock.now_ms()
-        is_open = self.is_ready and not self._pace.is_paused and self.refusal is None
+        is_open = self._is_open
         all_of_them = list(self.partitions.items())
         for first in range(0, len(all_of_them), PARTITIONS_A_TURN):
             for key, partition in all_of_them[first : first + PARTITIONS_A_TURN]:
@@ -322,20 +262,6 @@ class ColdTier:
             name = f"upload {partition.uploader.name}"
             partition.task = self._env.tasks.spawn(self._work(partition), name=name)
 
-    def _begin_chores(self) -> None:
-        """The node's own."""
-        if not self.is_ready or self._pace.is_paused or self.refusal is not None:
-            return
-        now_ms = self._env.clock.now_ms()
-        for chore in self.chores:
-            if now_ms >= chore.due_from_ms and chore.name not in self._chores_at_work:
-                task = self._env.tasks.spawn(self._guarded(chore.run()), name=chore.name)
-                self._chores_at_work[chore.name] = task
-                task.add_done_callback(partial(self._chore_ended, chore.name))
-
-    def _chore_ended(self, name: str, _: "asyncio.Task[bool]") -> None:
-        del self._chores_at_work[name]
-
     async def _work(self, partition: TieredPartition) -> None:
         try:
             async with self._slots:
@@ -345,16 +271,12 @@ class ColdTier:
             partition.task = None
 
     async def _serve(self, partition: TieredPartition) -> None:
-        if not self._is_saved(partition):
-            await self._save_topics()
-        if not self._is_saved(partition):
-            raise TopicDeleted(partition.place.topic_id, of=partition.place.topic)
-        await partition.work()
-
-    def _is_saved(self, partition: TieredPartition) -> bool:
-        """Whether a restore would find the topic: only then it may be published to."""
         place = partition.place
-        return self._keeper.covers(place.topic_id, partitions=place.partition_count)
+        if not self.membership.is_saved(place):
+            await self.membership.save()
+        if not self.membership.is_saved(place):
+            raise TopicDeleted(place.topic_id, of=place.topic)
+        await partition.work()
 
     async def _guarded(
         self, work: Awaitable[None], partition: TieredPartition | None = None
@@ -441,37 +363,11 @@ class ColdTier:
     async def _probe_and_join(self) -> None:
         self.stats.probe_count += 1
         try:
-            await self._probe()
+            await self.membership.probe()
         except StoreLies as lie:
             self._refuse(lie)
             raise
-        await self._join()
-
-    async def _join(self) -> None:
-        """Found the cluster in the store, once in its life; after that a store without it is a
-        wrong one (`StateLost`)."""
-        if not self._is_founded and self._on_founding is not None:
-            await self._on_founding()
-        state = await self._keeper.join(may_found=not self._is_founded)
-        if not self._is_founded:
-            self._is_founded = True
-            if self._on_founded is not None:
-                await self._on_founded()
-            life = state.incarnation.number
-            logger.info("cluster %s is in the store, life %d", state.cluster_id, life)
-
-    async def _save_topics(self) -> None:
-        """Write what the bucket may not know; a topic that is altered meanwhile comes again."""
-        unsaved = {key: self._topics[key] for key in self._unsaved}
-        if unsaved:
-            if self._keeper.state is None:
-                await self._join()
-            try:
-                await self._keeper.put_topics(unsaved)
-            except TopicDeleted as gone:
-                self._unsaved.discard(gone.topic_id)  # The others do not wait for it.
-                raise
-        self._unsaved -= {key for key, one in unsaved.items() if self._topics.get(key) == one}
+        await self.membership.join()
 
 
 async def _ended(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from tierlog.hot.settings import require
 
 NO_LIMIT = -1
+DAY_MS = 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +22,19 @@ class TierSettings:
     single_put_bytes_max: int = 256 << 20
     """Larger objects are sent in parts (U2)."""
     part_bytes: int = 64 << 20
-    garbage_grace_ms: int = 24 * 3600 * 1000
-    """Between an object's last mention in the manifest and its deletion: Spark jobs plan once and
-    read for long."""
+    garbage_grace_ms: int = DAY_MS
+    """`tierlog.garbage.grace.ms`: objects that nothing refers to any more stay this long, for those
+    who read by an older manifest."""
+    sweep_retry_ms: int = 3_600_000
+    """After a deleted topic could not be swept because somebody holds it, or the store keeps it."""
+    orphan_interval_ms: int = 7 * DAY_MS
+    """Between two looks at what a partition has in the bucket: a request for a thousand objects."""
+    orphan_age_ms: int = DAY_MS
+    """By the store's clock. Younger objects may be on their way into a manifest."""
+    orphan_sighting_ms: int = 7 * DAY_MS
+    """By this node's clock: an orphan is collected when it is seen again so much later."""
+    upload_age_ms: int = DAY_MS
+    """By both clocks: multipart uploads that are older were left behind."""
     backoff_ms_min: int = 1_000
     backoff_ms_max: int = 60_000
     """Between two tries while the store is away: an hour of outage costs sixty probes."""
@@ -40,7 +51,12 @@ class TierSettings:
         require("commit.segments.max", self.commit_segments_max, at_least=1, at_most=32)
         require("single.put.bytes.max", self.single_put_bytes_max, at_least=0, at_most=5 << 30)
         require("part.bytes", self.part_bytes, at_least=5 << 20, at_most=5 << 30)
-        require("garbage.grace.ms", self.garbage_grace_ms, at_least=0)
+        require("tierlog.garbage.grace.ms", self.garbage_grace_ms, at_least=0)
+        require("sweep.retry.ms", self.sweep_retry_ms, at_least=1)
+        require("orphan.interval.ms", self.orphan_interval_ms, at_least=1)
+        require("orphan.age.ms", self.orphan_age_ms, at_least=0)
+        require("orphan.sighting.ms", self.orphan_sighting_ms, at_least=0)
+        require("upload.age.ms", self.upload_age_ms, at_least=0)
         require("backoff.ms.min", self.backoff_ms_min, at_least=1)
         require("backoff.ms.max", self.backoff_ms_max, at_least=self.backoff_ms_min)
         require("merge.bytes.max", self.merge_bytes_max, at_least=0, at_most=1 << 30)

@@ -28,6 +28,17 @@ class TierStats:
     failure_count: int = 0
     """Tries that did not succeed, of whatever kind."""
     probe_count: int = 0
+    swept_topics: int = 0
+    """Deleted topics of which nothing is left in the bucket."""
+    swept_objects: int = 0
+    swept_bytes: int = 0
+    orphan_objects: int = 0
+    """As of the last look at each partition: old enough, and no manifest knows them."""
+    orphan_bytes: int = 0
+    collected_orphans: int = 0
+    collected_bytes: int = 0
+    aborted_uploads: int = 0
+    """Multipart uploads that somebody left behind."""
 
 
 @dataclass(slots=True, kw_only=True)

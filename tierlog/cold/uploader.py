@@ -99,6 +99,8 @@ class PartitionUploader:
         self._settings = settings
         self._stats = stats
         self._sent: list[Sent] = []
+        self.merged_in_flight: frozenset[str] = frozenset()
+        """Of merged objects: sent, and not listed yet."""
         self._vouched: dict[str, Offset] = {}
         """Objects with this log's own bytes, published by this process or compared, and where they
         end. Only those that the log still has."""
@@ -107,6 +109,12 @@ class PartitionUploader:
     def name(self) -> str:
         """As people call it: orders-0."""
         return name_of(self.publisher.place)
+
+    @property
+    def in_flight(self) -> frozenset[str]:
+        """Keys that were sent and may still be published. While the partition is at work there may
+        be one more, which is on its way."""
+        return frozenset(one.entry.key for one in self._sent) | self.merged_in_flight
 
     # What is there to do
 

@@ -93,6 +93,28 @@ class NodeSettings:
         "whole: the next one waits.",
         at_least=1,
     )
+    # Spark jobs and auditors hold the manifest that they began with: a day is a long job.
+    tierlog_garbage_grace_ms: int = long(
+        "tierlog.garbage.grace.ms",
+        DAY_MS,
+        "How long objects stay in the store after nothing refers to them any more: those of "
+        "expired segments and of deleted topics.",
+    )
+    # 128 MiB: what a usual segment has. Larger ones save no more requests.
+    tierlog_merge_max_bytes: int = long(
+        "tierlog.merge.max.bytes",
+        128 << 20,
+        "Small segments in the store are merged into objects of at most this size, or of their "
+        "topic's segment.bytes if that is less; 0: they are not merged.",
+        at_most=1 << 30,
+    )
+    # They wait until they have left the local disk, so there is no hurry.
+    tierlog_merge_interval_ms: int = long(
+        "tierlog.merge.interval.ms",
+        10 * MINUTE_MS,
+        "Time between two looks at whether a partition has small segments to merge.",
+        at_least=1,
+    )
 
     # Topics.
     auto_create_topics_enable: bool = flag(
@@ -180,6 +202,44 @@ class NodeSettings:
             1_000,
             "Incremental fetch sessions that this node remembers; 0 for none.",
         )
+    )
+
+    # Groups, by Kafka's names and defaults.
+    group_initial_rebalance_delay_ms: int = whole(
+        "group.initial.rebalance.delay.ms",
+        3_000,
+        "How long the first rebalance of an empty group waits for more members to come.",
+    )
+    group_min_session_timeout_ms: int = whole(
+        "group.min.session.timeout.ms",
+        6_000,
+        "The shortest session timeout that a member of a group may ask for.",
+    )
+    group_max_session_timeout_ms: int = whole(
+        "group.max.session.timeout.ms",
+        30 * MINUTE_MS,
+        "The longest session timeout that a member of a group may ask for.",
+    )
+    # 10,000 and not Kafka's two thousand million: a join is answered with all members.
+    group_max_size: int = whole(
+        "group.max.size", 10_000, "Members that one group takes; more are refused.", at_least=1
+    )
+    offset_metadata_max_bytes: int = whole(
+        "offset.metadata.max.bytes",
+        4_096,
+        "The longest text that may be committed beside an offset.",
+    )
+    offsets_retention_minutes: int = whole(
+        "offsets.retention.minutes",
+        7 * 24 * 60,
+        "How long the offsets of a group without members are kept.",
+        at_least=1,
+    )
+    offsets_topic_num_partitions: int = whole(
+        "offsets.topic.num.partitions",
+        50,
+        "Partitions of __consumer_offsets; counts when the topic is made.",
+        at_least=1,
     )
 
     # The disk. Below a watermark the node slows producers down, then refuses; it never drops.

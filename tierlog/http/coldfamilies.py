@@ -145,6 +145,74 @@ COLD_TIER: Final = (
         "Those of them that were sent again from the local copy, byte for byte.",
         of_tier(lambda tier: tier.stats.put_back_objects),
     ),
+    Family(
+        "tierlog_tier_deleted_topics_waiting",
+        "gauge",
+        "Deleted topics whose objects are still in the store: within tierlog.garbage.grace.ms, "
+        "held, or kept by the store.",
+        of_tier(lambda tier: len(tier.sweeper.waiting)),
+    ),
+    Family(
+        "tierlog_tier_sweep_troubles",
+        "gauge",
+        "Those of them that could not be swept at the last try; `/state` says why.",
+        of_tier(lambda tier: len(tier.sweeper.troubles)),
+    ),
+    Family(
+        "tierlog_tier_swept_topics_total",
+        "counter",
+        "Deleted topics of which nothing is left in the store.",
+        of_tier(lambda tier: tier.stats.swept_topics),
+    ),
+    Family(
+        "tierlog_tier_swept_objects_total",
+        "counter",
+        "Objects of deleted topics that were deleted from the store.",
+        of_tier(lambda tier: tier.stats.swept_objects),
+    ),
+    Family(
+        "tierlog_tier_swept_bytes_total",
+        "counter",
+        "Bytes of those objects.",
+        of_tier(lambda tier: tier.stats.swept_bytes),
+    ),
+    Family(
+        "tierlog_tier_orphan_objects",
+        "gauge",
+        "Objects older than a day that no manifest knows, as of the last weekly look at each "
+        "partition. They are collected when they are seen again a week later.",
+        of_tier(lambda tier: tier.stats.orphan_objects),
+    ),
+    Family(
+        "tierlog_tier_orphan_bytes",
+        "gauge",
+        "Bytes of those objects.",
+        of_tier(lambda tier: tier.stats.orphan_bytes),
+    ),
+    Family(
+        "tierlog_tier_unknown_topics",
+        "gauge",
+        "Topic ids with objects in the store that the cluster does not know. They are left alone.",
+        of_tier(lambda tier: len(tier.orphans.unknown)),
+    ),
+    Family(
+        "tierlog_tier_collected_orphans_total",
+        "counter",
+        "Orphans that were deleted from the store.",
+        of_tier(lambda tier: tier.stats.collected_orphans),
+    ),
+    Family(
+        "tierlog_tier_collected_bytes_total",
+        "counter",
+        "Bytes of those orphans.",
+        of_tier(lambda tier: tier.stats.collected_bytes),
+    ),
+    Family(
+        "tierlog_tier_aborted_uploads_total",
+        "counter",
+        "Multipart uploads that somebody left behind and that were aborted.",
+        of_tier(lambda tier: tier.stats.aborted_uploads),
+    ),
 )
 
 COLD_TOPICS: Final = (

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tierlog.broker.partition import Partition
     from tierlog.broker.tiering import Tiering
     from tierlog.broker.topics import Topic
+    from tierlog.cold.tier import ColdTier
     from tierlog.cold.tieredpartition import TieredPartition
     from tierlog.http.view import NodeView
     from tierlog.objectstore.counted import StoreStats
@@ -124,11 +125,26 @@ def tier(view: NodeView) -> dict[str, object] | None:
         "is_refused": tier.refusal is not None,
         "trouble": view.store_trouble,
         "uploads": asdict(tier.stats),
+        "deleted_topics": deleted_topics(tier),
+        "unknown_topics": list(tier.orphans.unknown),
         "reads": asdict(proxy.stats),
         "cache_bytes": proxy.cache.ledger.used,
         "cache_bytes_max": proxy.cache.ledger.budget,
         "requests": {} if view.store_stats is None else asked_of(view.store_stats),
     }
+
+
+def deleted_topics(tier: ColdTier) -> list[dict[str, object]]:
+    """Those whose objects are still in the store, and why they are not swept."""
+    return [
+        {
+            "name": one.name,
+            "id": topic_id,
+            "deleted_ms": one.deleted_ms,
+            "trouble": tier.sweeper.troubles.get(topic_id),
+        }
+        for topic_id, one in tier.sweeper.waiting.items()
+    ]
 
 
 def asked_of(stats: StoreStats) -> dict[str, dict[str, float]]:

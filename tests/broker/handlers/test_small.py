@@ -13,7 +13,6 @@ from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.header import decode_response
 from tierlog.wire.messages.api_versions import ApiVersionsRequest
-from tierlog.wire.messages.find_coordinator import FindCoordinatorRequest
 from tierlog.wire.messages.init_producer_id import InitProducerIdRequest
 from tierlog.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -65,21 +64,6 @@ async def test_what_is_not_served_ends_the_connection(served: Served, key: int) 
     frame = struct.pack(">hhih", key, 0, 5, -1)
     with pytest.raises(CloseConnection, match="not served"):
         served.handle(memoryview(bytearray(frame)))
-
-
-@pytest.mark.parametrize("version", range(7))
-async def test_there_is_no_coordinator_yet(served: Served, version: int) -> None:
-    request = (
-        FindCoordinatorRequest(coordinator_keys=["a", "b"])
-        if version >= 4
-        else FindCoordinatorRequest(key="a")
-    )
-    response = await served.call(request, version)
-    codes = (
-        [one.error_code for one in response.coordinators] if version >= 4 else [response.error_code]
-    )
-    assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * (2 if version >= 4 else 1)
-    assert ErrorCode.COORDINATOR_NOT_AVAILABLE.retriable
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -91,8 +91,12 @@ class Scripted:
             self._threads[-1].start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), connection, self._secured(connection) as connection:
-            incoming = connection.makefile("rb")
+        with (
+            contextlib.suppress(OSError),
+            connection,
+            self._secured(connection) as connection,
+            connection.makefile("rb") as incoming,
+        ):
             for request in requests_in(incoming):
                 with self._came:
                     self.requests.append(request)

@@ -1,0 +1,151 @@
+"""Offsets and whole groups: the machine of one shard."""
+
+import pytest
+
+from tests.groups.classics import GROUP, WALL_MS, Bench
+from tierlog.groups.values import Commit, GroupLimits, Protocol
+from tierlog.wire.error_codes import ErrorCode
+
+DAY_MS = 24 * 3600 * 1000
+ONE = Commit("t", 0, 5, 1, "note")
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def commit(
+    bench: Bench, *commits: Commit, member: str = "", generation: int = -1
+) -> list[ErrorCode]:
+    ticket = bench.ticket()
+    step = bench.machine.commit(GROUP, member, None, generation, commits, ticket, bench.now)
+    bench.carry_out(step)
+    codes: list[ErrorCode] = bench.replies[ticket]
+    return codes
+
+
+def test_offsets_outlive_a_restart(bench: Bench) -> None:
+    assert commit(bench, ONE) == [ErrorCode.NONE]
+    bench.restart()
+    assert bench.machine.committed(GROUP)["t", 0][:3] == (5, 1, "note")
+
+
+def test_pitfall_8_a_group_that_nobody_knows_has_no_offsets(bench: Bench) -> None:
+    assert bench.machine.committed("nobody") == {}
+
+
+def test_a_member_commits_in_its_generation_only(bench: Bench) -> None:
+    (member,) = bench.stable(1)
+    assert commit(bench, ONE, member=member, generation=1) == [ErrorCode.NONE]
+    assert commit(bench, ONE, member=member, generation=2) == [ErrorCode.ILLEGAL_GENERATION]
+    assert commit(bench, ONE, member="x", generation=1) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert commit(bench, ONE) == [ErrorCode.UNKNOWN_MEMBER_ID], "a group with members is theirs"
+
+
+def test_a_member_may_commit_while_others_join_but_not_before_its_sync(bench: Bench) -> None:
+    first, second = bench.stable(2)
+    bench.ask_join(first)
+    assert commit(bench, ONE, member=second, generation=1) == [ErrorCode.NONE]
+    bench.ask_join(second)
+    assert commit(bench, ONE, member=second, generation=2) == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+def test_a_commit_is_a_sign_of_life(bench: Bench) -> None:
+    (member,) = bench.stable(1)
+    for _ in range(3):
+        bench.wait(9_000)
+        assert commit(bench, ONE, member=member, generation=1) == [ErrorCode.NONE]
+
+
+def test_an_empty_group_takes_offsets_from_tools(bench: Bench) -> None:
+    (member,) = bench.stable(1)
+    bench.leave(member)
+    assert commit(bench, ONE) == [ErrorCode.NONE]
+    assert commit(bench, ONE, generation=1) == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+def test_a_generation_of_a_group_that_nobody_knows_is_refused(bench: Bench) -> None:
+    assert commit(bench, ONE, generation=3) == [ErrorCode.ILLEGAL_GENERATION]
+
+
+def test_metadata_has_a_limit_and_the_rest_is_kept(bench: Bench) -> None:
+    long = Commit("t", 1, 5, 1, "x" * 4_097)
+    codes = commit(bench, ONE, long)
+    assert codes == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE]
+    assert set(bench.machine.committed(GROUP)) == {("t", 0)}
+
+
+def deleted(bench: Bench, group: str = GROUP) -> ErrorCode:
+    ticket = bench.ticket()
+    bench.carry_out(bench.machine.delete(group, ticket, bench.now))
+    code: ErrorCode = bench.replies[ticket]
+    return code
+
+
+def test_a_group_with_members_is_not_deleted(bench: Bench) -> None:
+    (member,) = bench.stable(1)
+    assert deleted(bench) is ErrorCode.NON_EMPTY_GROUP
+    bench.leave(member)
+    commit(bench, ONE)
+    assert deleted(bench) is ErrorCode.NONE
+    assert deleted(bench) is ErrorCode.GROUP_ID_NOT_FOUND
+    bench.restart()
+    assert bench.machine.group_ids() == []
+
+
+def test_offsets_go_with_their_topic(bench: Bench) -> None:
+    commit(bench, ONE, ONE._replace(topic="u"))
+    bench.carry_out(bench.machine.forget_topics({"t"}))
+    bench.restart()
+    assert set(bench.machine.committed(GROUP)) == {("u", 0)}
+
+
+def test_offsets_of_a_topic_that_is_read_are_not_deleted(bench: Bench) -> None:
+    subscription = bytes.fromhex("000100000001000174ffffffff")
+    protocols = (Protocol("range", subscription),)
+    member = bench.member(protocols=protocols)
+    bench.sync_all([bench.ask_join(member, protocols=protocols)])
+    commit(bench, ONE, ONE._replace(topic="u"), member=member, generation=1)
+    ticket = bench.ticket()
+    places = [("t", 0), ("u", 0)]
+    bench.carry_out(bench.machine.delete_offsets(GROUP, places, ticket, bench.now))
+    assert bench.replies[ticket] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
+    assert set(bench.machine.committed(GROUP)) == {("t", 0)}
+
+
+def test_offsets_of_an_empty_group_expire_and_then_the_group() -> None:
+    bench = Bench(GroupLimits(initial_delay_ms=0, offsets_retention_ms=DAY_MS))
+    (member,) = bench.stable(1)
+    commit(bench, ONE, member=member, generation=1)
+    bench.now_ms += 3 * DAY_MS
+    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    assert bench.machine.committed(GROUP), "it has members"
+    bench.leave(member)
+    bench.now_ms += DAY_MS - 1
+    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    assert bench.machine.committed(GROUP), "its time begins when it is empty"
+    bench.now_ms += 1
+    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    assert bench.machine.group_ids() == []
+    bench.restart()
+    assert bench.machine.group_ids() == []
+
+
+def test_time_does_not_pass_for_what_is_written_down(bench: Bench) -> None:
+    commit(bench, ONE)
+    assert bench.machine.committed(GROUP)["t", 0].wall_ms == WALL_MS + bench.now_ms
+
+
+def test_heartbeats_of_many_members_wake_the_machine_rarely(bench: Bench) -> None:
+    ids = bench.stable(100)
+    ticks = 0
+    for _ in range(60):
+        bench.now_ms += 1_000
+        for one in ids:
+            bench.beat(one, 1)
+        while bench.machine.wake_ms <= bench.now_ms:
+            bench.carry_out(bench.machine.tick(bench.now))
+            ticks += 1
+    assert ticks <= 8, "once a session, not once a heartbeat"
+    assert len(bench.group.members) == 100

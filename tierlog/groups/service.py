@@ -1,0 +1,164 @@
+"""The group coordinator of a node: which shard looks after a group, and the topic behind them.
+
+`__consumer_offsets` is made when the first client asks for a coordinator. Its partitions are the
+shards; each is loaded in the background when the node starts, and until then answers that it loads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from tierlog.broker.controller import NewTopic
+from tierlog.broker.errors import TopicExists
+from tierlog.coordinator.errors import CoordinatorNotAvailable
+from tierlog.coordinator.shard import Shard
+from tierlog.errors import TierlogError
+from tierlog.groups.machine import GroupMachine
+from tierlog.groups.values import GroupLimits
+
+if TYPE_CHECKING:
+    from tierlog.broker.node import Node
+    from tierlog.broker.topics import Topic
+
+logger = logging.getLogger(__name__)
+
+TOPIC: Final = "__consumer_offsets"
+EXPIRY_S: Final = 600.0
+"""`offsets.retention.check.interval.ms` of Kafka."""
+
+CONFIGS: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(100 << 20),
+    "compression.type": "producer",
+}
+
+
+class GroupCoordinator:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._limits = limits_of(node)
+        self._shards: list[Shard[GroupMachine]] = []
+        self._making: asyncio.Lock = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+        node.topics.on_removed.append(self._topic_removed)
+
+    def start(self) -> None:
+        """Load what there is, while others are served."""
+        self._open_shards()
+        self._spawn(self._expire(), "offsets expire")
+
+    def _spawn(self, work: object, name: str) -> None:
+        self._tasks.append(self._node.env.tasks.spawn(work, name=name))  # type: ignore[arg-type]
+
+    def _open_shards(self) -> None:
+        topic = self._node.topics.by_name.get(TOPIC)
+        if topic is None or self._shards:
+            return
+        self._shards = [
+            Shard(self._node.env, partition, GroupMachine(self._limits, self._new_id))
+            for partition in topic.partitions
+        ]
+        self._spawn(self._load(list(self._shards)), "groups load")
+
+    async def _load(self, shards: list[Shard[GroupMachine]]) -> None:
+        for shard in shards:
+            try:
+                await shard.load()
+            except TierlogError:
+                logger.exception("a shard of the group state cannot be loaded")
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for shard in self._shards:
+            shard.close()
+        if self._topic_removed in self._node.topics.on_removed:
+            self._node.topics.on_removed.remove(self._topic_removed)
+
+    # Finding
+
+    async def ensure(self) -> None:
+        """The topic is there when this returns. Raises `CoordinatorNotAvailable`."""
+        if self._shards:
+            return
+        async with self._making:
+            if self._node.topics.by_name.get(TOPIC) is None:
+                await self._make()
+            self._open_shards()
+
+    async def _make(self) -> None:
+        count = self._node.settings.offsets_topic_num_partitions
+        try:
+            await self._node.controller.create(
+                NewTopic(name=TOPIC, partitions=count, configs=dict(CONFIGS))
+            )
+        except TopicExists:
+            pass
+        except TierlogError as error:
+            raise CoordinatorNotAvailable(f"{TOPIC} cannot be made: {error}") from error
+
+    def shard_of(self, group_id: str) -> Shard[GroupMachine]:
+        """Raises `CoordinatorNotAvailable`, `CoordinatorLoading`, `CoordinatorGone`."""
+        if not self._shards:
+            raise CoordinatorNotAvailable("nobody has asked for the coordinator yet")
+        shard = self._shards[java_hash(group_id) % len(self._shards)]
+        shard.check()
+        return shard
+
+    @property
+    def shards(self) -> list[Shard[GroupMachine]]:
+        return self._shards
+
+    def _new_id(self, prefix: str) -> str:
+        return f"{prefix}-{self._node.env.rng.uuid()}"
+
+    # Upkeep
+
+    def _topic_removed(self, topic: Topic) -> None:
+        if topic.name == TOPIC:
+            shards, self._shards = self._shards, []
+            for shard in shards:
+                shard.close()
+            return
+        for shard in self._shards:
+            if shard.is_loaded:
+                shard.carry_out(shard.machine.forget_topics({topic.name}))
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(EXPIRY_S)
+            for shard in self._shards:
+                if shard.is_loaded:
+                    shard.carry_out(shard.machine.expire_offsets(shard.now()))
+                await asyncio.sleep(0)
+
+
+def groups_of(node: Node) -> GroupCoordinator:
+    found = node.services[GroupCoordinator]
+    assert isinstance(found, GroupCoordinator), "registered under its own class"
+    return found
+
+
+def limits_of(node: Node) -> GroupLimits:
+    settings = node.settings
+    return GroupLimits(
+        session_ms_min=settings.group_min_session_timeout_ms,
+        session_ms_max=settings.group_max_session_timeout_ms,
+        initial_delay_ms=settings.group_initial_rebalance_delay_ms,
+        size_max=settings.group_max_size,
+        metadata_bytes_max=settings.offset_metadata_max_bytes,
+        offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+    )
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode`, made positive as Kafka does: clients and tools find a group's partition
+    by it."""
+    value = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(data), 2):
+        value = (31 * value + (data[position] << 8 | data[position + 1])) & 0xFFFFFFFF
+    return value & 0x7FFFFFFF
