@@ -1,4 +1,5 @@
-"""A slow topic's small segments, merged in a real store: clients read the same by fewer requests."""
+"""A slow topic's small segments are merged in a real store: the same records by fewer requests."""
+
 from pathlib import Path
 
 from tests.compat.cold import MARKS, Place, create, eventually, make_cold, raw_batches

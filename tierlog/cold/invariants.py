@@ -11,7 +11,7 @@ from itertools import pairwise
 from tierlog.cold import chain
 from tierlog.cold.codec import GARBAGE_MAX, LISTED_MAX
 from tierlog.cold.entry import Entry
-from tierlog.cold.entry_codec import EPOCHS_MAX
+from tierlog.cold.entry_codec import EPOCHS_MAX, REPLACED_MAX
 from tierlog.cold.errors import ColdCorrupt, InvariantBroken
 from tierlog.cold.fields import is_digest
 from tierlog.cold.head import Head, PageRef
@@ -122,6 +122,9 @@ def _bounds(head: Head) -> Iterator[str]:
     for name, limit in limits.items():
         if len(getattr(head, name)) > limit:
             yield f"{len(getattr(head, name))} {name}, readers take {limit}"
+    for entry in head.entries:
+        if entry.replaces is not None and not 2 <= entry.replaces.segments <= REPLACED_MAX:
+            yield f"{entry.key} replaces {entry.replaces.segments}, readers take {REPLACED_MAX}"
 
 
 def _start(head: Head) -> Iterator[str]:

@@ -146,7 +146,7 @@ def _length(stretch: Sequence[Entry], first: int, wanted: Wanted) -> int:
         if entry.last - base > OFFSETS_MAX:
             break
         is_whole = count >= RUN_MIN or total >= wanted.target_bytes - wanted.small_bytes
-        if is_whole and total >= GROWTH * largest:
+        if count > 1 and is_whole and total >= GROWTH * largest:
             best = count
     return best
 

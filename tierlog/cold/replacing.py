@@ -117,6 +117,7 @@ def require_same(run: Sequence[Entry], merged: Entry, *, before: str) -> None:
         merged.data_bytes,
     ):
         raise InvariantBroken("merge", f"{merged.key} holds other records than its sources")
+    assert len(run) > 1, "what would be merged"
     if merged.chain != run[-1].chain or not chain.follows(before, merged):
         raise InvariantBroken("merge", f"{merged.key} is not linked into the chain")
 
