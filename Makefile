@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check demo bench bench-kafka native simulate fuzz powerloss crashpoints planted minio-up minio-down clean
+.PHONY: help install format lint types unit test check demo bench bench-kafka native simulate fuzz powerloss crashpoints tamper planted minio-up minio-down clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -47,7 +47,7 @@ demo: $(STAMP) ## A node with a real client: killed, gone cold, lost and restore
 SEEDS ?= 10000
 FIRST ?= 1
 # Scenarios by name, module:function. A room that brings one adds it here.
-SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log tests.simulation.metastore:metastore tests.simulation.broker:broker tests.simulation.cold:cold
+SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log tests.simulation.cleaner:cleaner tests.simulation.metastore:metastore tests.simulation.broker:broker tests.simulation.cold:cold
 simulate: $(STAMP) ## The simulated world: SEEDS seeds from FIRST on (10,000: hours)
 	$(BIN)/python -m tierlog.sim $(SCENARIOS) --seeds $(SEEDS) --first $(FIRST)
 
@@ -67,6 +67,10 @@ powerloss: $(STAMP) ## Recover the log from STATES disk states after power cuts
 
 crashpoints: $(STAMP) ## Stop the cold tier at each I/O call; CRASHPOINTS="--count N"
 	$(BIN)/python -m tests.crashpoints.search $(CRASHPOINTS)
+	$(BIN)/python -m tests.crashpoints.stage_expire
+
+tamper: $(STAMP) ## Damage a bucket a thousand times; an audit must find each
+	$(BIN)/python -m tests.tamper.search $(TAMPER)
 
 planted: $(STAMP) ## Search anew for every planted bug, and say which seed found it
 	$(BIN)/python -m tests.planted.search

@@ -109,7 +109,7 @@ class Uploads:
             await tier.attach(
                 topic_id, topic, index, log, leader_epoch=LeaderEpoch(1), tiering=TopicTiering()
             )
-        await tier._save_topics()
+        await tier.membership.save()
         uploaders = [one.uploader for one in tier.partitions.values()]
         began, cpu_s = time.perf_counter(), time.process_time()
         await asyncio.gather(*(one.upload() for one in uploaders))

@@ -11,9 +11,9 @@ import asyncio
 import gc
 import logging
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prometheus_client import ProcessCollector
 
@@ -24,10 +24,14 @@ from tierlog.broker.limits import ConnectionLimits
 from tierlog.broker.listener import Listener
 from tierlog.broker.node import Node
 from tierlog.cold import orphanreport
+from tierlog.cold.auditor import Auditor
+from tierlog.cold.auditstate import AuditState
 from tierlog.cold.layout import cluster_prefix
+from tierlog.cold.localcopy import LocalCopies
 from tierlog.cold.restore import only_cluster
 from tierlog.cold.restore import restore as restore_data
 from tierlog.config import parse_address
+from tierlog.config.directories import COLD
 from tierlog.env import local_env, raise_files_max
 from tierlog.groups.handlers import add_to as add_groups
 from tierlog.groups.service import GroupCoordinator
@@ -38,13 +42,14 @@ from tierlog.objectstore.retrying import Retrying
 from tierlog.objectstore.url import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tierlog.broker.dispatch import RawHandler
+    from tierlog.cold.audit import AuditReport, PartitionAudit
     from tierlog.cold.orphanreport import OrphanReport
     from tierlog.cold.report import Report
     from tierlog.config import NodeSettings
-    from tierlog.env import Env
+    from tierlog.env import Clock, Env
     from tierlog.objectstore.counted import StoreStats
     from tierlog.objectstore.port import ObjectStore
     from tierlog.wire.registry import Registry
@@ -220,6 +225,58 @@ async def find_orphans(settings: NodeSettings, *, cluster_id: str | None) -> Orp
         )
     finally:
         await store.close()
+
+
+class Watching(Protocol):
+    """Who is told how far a verification is."""
+
+    def begin(self, clock: Clock) -> None: ...
+    def total(self, count: int) -> None: ...
+    def bytes(self, count: int) -> None: ...
+    def partition(self, audit: PartitionAudit) -> None: ...
+
+
+async def verify(
+    settings: NodeSettings,
+    *,
+    cluster_id: str | None,
+    topics: Sequence[str],
+    is_deep: bool,
+    bytes_per_second: float | None,
+    state_path: str | None,
+    has_copies: bool,
+    screen: Watching,
+) -> AuditReport:
+    """Audit the store of `settings`; with `has_copies` against the HEADs that its data directory
+    has, too."""
+    env = local_env()
+    store, stats = node_store(env, settings)
+    screen.begin(env.clock)
+    try:
+        cluster = cluster_id or await only_cluster(store)
+        state = None
+        if state_path is not None:
+            state = AuditState(env.disk, state_path, cluster_id=cluster)
+            state.open()
+        auditor = Auditor(
+            env,
+            store,
+            cluster_id=cluster,
+            is_deep=is_deep,
+            bytes_per_second=bytes_per_second,
+            copies=LocalCopies(env, f"{settings.data}/{COLD}") if has_copies else None,
+            state=state,
+            on_total=screen.total,
+            on_bytes=screen.bytes,
+            on_partition=screen.partition,
+        )
+        report = await auditor.run(topics)
+        if state is not None:
+            state.finish()
+            state.close()
+    finally:
+        await store.close()
+    return replace(report, requests={kind: one.requests for kind, one in stats.kinds.items()})
 
 
 def connection_limits(settings: NodeSettings, files: FileShares) -> ConnectionLimits:

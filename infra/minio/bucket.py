@@ -1,8 +1,8 @@
 """Waits for the store and makes the bucket, where it is not there yet.
 
-Nothing more is needed: tierlog aborts uploads that it left behind, and deletes what has expired
-itself, in the order that its manifests ask for. A lifecycle rule that deletes objects below
-tierlog's prefix loses data.
+Nothing more is needed to begin: tierlog aborts uploads that it left behind, and deletes what has
+expired itself, in the order that its manifests ask for. A lifecycle rule that deletes objects below
+tierlog's prefix loses data; `lifecycle.py` sets those that help, and refuses such a bucket.
 """
 
 import os

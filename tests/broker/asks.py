@@ -47,9 +47,9 @@ def batch_of(
 
 
 def produce_request(
-    name: str, batch: Bytes, *, acks: int = -1, topic_id: bytes = NO_ID
+    name: str, batch: Bytes, *, partition: int = 0, acks: int = -1, topic_id: bytes = NO_ID
 ) -> ProduceRequest:
-    data = PartitionProduceData(index=0, records=batch)
+    data = PartitionProduceData(index=partition, records=batch)
     topic = TopicProduceData(name=name, topic_id=topic_id, partition_data=[data])
     return ProduceRequest(acks=acks, timeout_ms=5000, topic_data=[topic])
 

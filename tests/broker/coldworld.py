@@ -62,8 +62,8 @@ class ColdServed(Served):
     """A running node with a bucket."""
 
     async def tiered(self, name: str, *, partitions: int = 1, **configs: str) -> Topic:
-        """A topic that seals when told, and drops what is cold at once."""
-        wanted = {"local_retention_ms": "0", "segment_ms": NEVER_MS, **configs}
+        """A topic that seals when told, drops what is cold at once, and keeps it there."""
+        wanted = {"local_retention_ms": "0", "segment_ms": NEVER_MS, "retention_ms": "-1"} | configs
         wanted.setdefault("tierlog_upload_lag_max_ms", NEVER_MS)
         return await self.create(name, partitions=partitions, **wanted)
 

@@ -23,6 +23,7 @@ COMMANDS = [
     ("produce",),
     ("consume",),
 ]
+STORE_COMMANDS = [("store",), ("store", "ls"), ("store", "stat"), ("store", "cat"), ("explain",)]
 COST_COMMANDS = [
     ("cost",),
     *(
@@ -65,7 +66,7 @@ def test_help_imports_neither_server_nor_client() -> None:
     assert "'asyncio'" not in modules
 
 
-@pytest.mark.parametrize("command", COMMANDS + COST_COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS + COST_COMMANDS + STORE_COMMANDS, ids=" ".join)
 def test_every_command_has_help(tierlog: Cli, command: tuple[str, ...]) -> None:
     outcome = tierlog(*command, "--help")
     assert outcome.code == 0

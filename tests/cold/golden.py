@@ -12,9 +12,11 @@ from pathlib import Path
 
 from tests.cold.makers import TOPIC_ID, Bucket, a_head, entries, merged_of
 from tests.cold.segments import a_segment, new_scan
-from tierlog.cold import canonical, chain, codec, sources, tree
-from tierlog.cold.head import Garbage, Head, Hold, Skip
+from tierlog.cold import canonical, chain, codec, shedding, sources, tree
+from tierlog.cold.head import DELETE_RECORDS, RETENTION_MS, Garbage, Head, Hold, Policy, Skip
+from tierlog.cold.layout import parse_segment_key
 from tierlog.cold.page import LeafPage, Page
+from tierlog.cold.receipt import Deleted, Receipt, encode_receipt, receipt_for
 from tierlog.hot.epochs import EpochStart
 from tierlog.types import LeaderEpoch, Offset
 
@@ -80,6 +82,41 @@ def a_merged_leaf() -> LeafPage:
     )
 
 
+def an_expired_manifest() -> Head:
+    """The fields of what leaves: a policy, a page that went whole, segments that went alone, a
+    start that is not garbage yet."""
+    bucket, head = Bucket(limits=LIMITS), a_head()
+    for entry in entries(range(7)):
+        head = bucket.append(head, [entry])
+    opened = {ref.key: bucket.read(ref) for ref in (*head.indexes, *head.leaves)}
+    head = replace(head, version=9, policy=Policy(86_400_000, 1 << 30), policy_version=2)
+    head = shedding.moved(head, Offset(5000), why=RETENTION_MS, now_ms=1_700_000_000_000)
+    head = shedding.moved(head, Offset(5500), why=DELETE_RECORDS, now_ms=1_700_000_001_000)
+    shed = shedding.shed(head, opened, not_before_ms=1_700_086_400_000)
+    assert isinstance(shed, shedding.Shed)
+    return shed.head
+
+
+def a_receipt() -> Receipt:
+    head = an_expired_manifest()
+    (gone,) = (one for one in head.garbage if one.key.startswith("seg/"))
+    name = parse_segment_key(gone.key)
+    assert name is not None
+    deleted = Deleted(
+        key=gone.key,
+        version_id="v1",
+        sha256=gone.sha256,
+        size=gone.size,
+        base=name.base,
+        last=name.last,
+        why=gone.why,
+        policy_version=gone.policy_version,
+        expired_ms=gone.expired_ms,
+        not_before_ms=gone.not_before_ms,
+    )
+    return receipt_for(head, [deleted], now_ms=1_700_086_401_000)
+
+
 def build() -> dict[str, bytes]:
     head, index, leaf = a_manifest()
     return {
@@ -89,6 +126,8 @@ def build() -> dict[str, bytes]:
         "HEAD.hex": codec.encode_head(head),
         "index.hex": codec.encode_page(index),
         "leaf.hex": codec.encode_page(leaf),
+        "HEAD-expired.hex": codec.encode_head(an_expired_manifest()),
+        "receipt.hex": encode_receipt(a_receipt()),
     }
 
 

@@ -5,9 +5,17 @@ import pytest
 from tests.cold import golden
 from tierlog.cold import chain, codec, invariants, sources
 from tierlog.cold.page import IndexPage, LeafPage
+from tierlog.cold.receipt import decode_receipt
 from tierlog.cold.segment_object import SOURCES, parse_tail
 
-MANIFESTS = ("HEAD.hex", "index.hex", "leaf.hex", "merged-leaf.hex")
+MANIFESTS = (
+    "HEAD.hex",
+    "index.hex",
+    "leaf.hex",
+    "HEAD-expired.hex",
+    "receipt.hex",
+    "merged-leaf.hex",
+)
 
 
 def test_a_segment_object_is_written_as_it_always_was() -> None:
@@ -59,3 +67,19 @@ def test_a_merged_entry_of_an_earlier_day_is_read_and_follows() -> None:
     assert list(found.entries) == list(golden.a_merged_leaf().entries)
     chain.check(found.chain_before, found.entries, key="leaf")
     assert found.entries[1].replaces is not None
+
+
+def test_a_manifest_that_expired_is_read() -> None:
+    head = golden.an_expired_manifest()
+    assert codec.decode_head(golden.kept("HEAD-expired.hex"), key="HEAD") == head
+    invariants.check(head, previous=None)
+    assert any(one.segments_from >= 0 for one in head.garbage)
+    assert head.expired
+    assert head.policy is not None
+
+
+def test_a_receipt_of_an_earlier_day_is_read() -> None:
+    receipt = golden.a_receipt()
+    found = decode_receipt(golden.kept("receipt.hex"), key="receipt")
+    assert found == receipt
+    assert found.key == ("receipt/00000000000000004000-00000000000000004999-" + found.key[-24:])

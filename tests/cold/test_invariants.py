@@ -10,7 +10,17 @@ from tests.cold.makers import START_MS, TOPIC_ID, Bucket, a_head, an_entry, entr
 from tierlog.cold import chain, tree
 from tierlog.cold.entry import Entry
 from tierlog.cold.errors import InvariantBroken
-from tierlog.cold.head import Garbage, Head, Hold, Incarnation, Writer
+from tierlog.cold.head import (
+    MERGE,
+    RETENTION_MS,
+    Expired,
+    Garbage,
+    Head,
+    Hold,
+    Incarnation,
+    Policy,
+    Writer,
+)
 from tierlog.cold.invariants import OF_ONE, OF_TWO, check
 from tierlog.hot.epochs import EpochStart
 from tierlog.types import LeaderEpoch, Offset
@@ -102,10 +112,22 @@ def merged_with_what_was_not_there(head: Head) -> Head:
     return merged(head, head.entries, before=tree.chain_before(head))
 
 
-def merged_without_garbage(_: Head) -> Head:
-    return published(
-        merged(PREVIOUS, PREVIOUS.entries, before=tree.chain_before(PREVIOUS)), PREVIOUS
-    )
+GONE = "seg/{:020d}-{:020d}-e00000003-n00001-0000000000000001.seg"
+
+
+def garbage(key: str, *, why: str = RETENTION_MS, segments_from: int = -1) -> Garbage:
+    return Garbage(key, None, START_MS + 1, why=why, segments_from=segments_from)
+
+
+def shed_whole(head: Head) -> Head:
+    """Everything is garbage, and nobody wrote down what."""
+    end = head.next_offset
+    head = replace(head, indexes=(), leaves=(), entries=(), records=0, bytes=0)
+    return replace(head, log_start=end, garbage_end=end, chain_anchor=tree.last_chain(HEAD))
+
+
+def expired_to(*ends: int) -> tuple[Expired, ...]:
+    return tuple(Expired(Offset(end), RETENTION_MS, 0, START_MS) for end in ends)
 
 
 BROKEN: list[tuple[str, Callable[[Head], Head]]] = [
@@ -147,13 +169,25 @@ BROKEN: list[tuple[str, Callable[[Head], Head]]] = [
     ("history", with_another_entry),
     ("history", replaced_by_one),
     ("links", merged_with_what_was_not_there),
-    ("links", merged_without_garbage),
     ("holds", lambda head: replace(head, holds=(HOLD,))),
     ("holds", lambda head: replace(head, policy_version=-1)),
     (
         "holds",
         lambda head: replace(head, holds=(HOLD,), policy_version=1, log_start=Offset(1500)),
     ),
+    ("holds", lambda head: replace(head, policy=Policy(retention_ms=1))),
+    ("expired", lambda head: replace(head, garbage_end=Offset(1))),
+    ("expired", lambda head: replace(head, log_start=Offset(9000), garbage_end=Offset(8500))),
+    ("expired", lambda head: replace(head, garbage=(garbage(GONE.format(0, 0)),))),
+    (
+        "expired",
+        lambda head: replace(
+            head, garbage=(garbage("page/" + GONE[4:20] + "-" + "0" * 16, segments_from=1),)
+        ),
+    ),
+    ("expired", lambda head: replace(head, log_start=Offset(5), expired=expired_to(5, 4))),
+    ("expired", lambda head: replace(head, log_start=Offset(5), expired=expired_to(6))),
+    ("leaving", shed_whole),
 ]
 
 
@@ -183,3 +217,17 @@ def test_a_log_start_that_goes_back_is_refused() -> None:
     trimmed = replace(HEAD, log_start=Offset(500))
     with pytest.raises(InvariantBroken, match="ends"):
         check(published(HEAD, trimmed), previous=trimmed)
+
+
+def test_garbage_does_not_leave_before_its_time() -> None:
+    gone = garbage(GONE.format(0, 4), why=MERGE)
+    before = replace(PREVIOUS, garbage=(*PREVIOUS.garbage, gone))
+    with pytest.raises(InvariantBroken, match="before its time"):
+        check(HEAD, previous=before)
+    check(replace(HEAD, published_ms=gone.not_before_ms), previous=before)
+
+
+def test_the_end_of_the_garbage_does_not_go_back() -> None:
+    before = replace(PREVIOUS, garbage_end=Offset(0))
+    with pytest.raises(InvariantBroken, match="garbage_end goes back"):
+        check(HEAD, previous=before)

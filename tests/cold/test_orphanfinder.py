@@ -92,7 +92,10 @@ def test_an_orphan_is_told_first_and_collected_when_it_is_seen_again() -> None:
         assert all(is_there(node, one) for one in orphans)
         await asyncio.sleep(2 * WEEK_S)
         assert set(bucket_of(node).shelf.items) == known
-        assert (node.tier.stats.collected_orphans, node.tier.stats.collected_bytes) == (4, 24)
+        assert (node.tier.stats.collected_orphans, node.tier.stats.collected_orphan_bytes) == (
+            4,
+            24,
+        )
         await asyncio.sleep(WEEK_S)
         assert seen_of(node) == (0, 0)
         assert not node.env.disk.listdir("/data/cold/orphans")

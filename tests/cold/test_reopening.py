@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from unittest.mock import AsyncMock, patch
 
 import pytest
 
-from tests.cold.tiering import NODE, TOPIC_ID, TierNode, head_in, play
+from tests.cold.tiering import KEYS, NODE, TOPIC_ID, TierNode, head_in, play
 from tests.hot.support import append, batch, read_values
+from tierlog.cold.localcopy import LocalCopies
 from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
@@ -109,10 +111,10 @@ def test_while_the_store_is_away_a_lost_log_is_not_begun() -> None:
             with pytest.raises(StoreUnavailable):
                 await node.open()
             node.store.is_closed = False
-            log = await node.tier.maker.open_log(
-                node.directory, f"{TOPIC_ID}-0", node.logs, topic_id=TOPIC_ID, index=0
-            )
-            assert log.log_start == 3
+            await asyncio.sleep(60)
+            assert node.tier.is_ready
+            await node.open_partition()
+            assert node.log.log_start == 3
 
         await world.start(NODE, second(), what="second")
 
@@ -136,6 +138,74 @@ def test_an_ordinary_start_asks_no_store() -> None:
 
         await world.start(NODE, first(), what="first")
         world.kill(NODE)
+        await world.start(NODE, second(), what="second")
+
+    play(scenario)
+
+
+def test_a_lost_log_begins_where_the_bucket_ends_and_not_where_an_old_copy_says() -> None:
+    """The process died between the publish and the local copy of it."""
+
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        async def first() -> None:
+            node = await TierNode(world.env(NODE), bucket).open()
+            await node.produce_sealed(b"a")
+            await node.partition.uploader.upload()
+            with patch.object(LocalCopies, "save", AsyncMock()):
+                await node.produce_sealed(b"b", b"c")
+                await node.partition.uploader.upload()
+
+        await world.start(NODE, first(), what="first")
+        world.kill(NODE)
+        remove_log(world.disk(NODE))
+
+        async def second() -> None:
+            node = await TierNode(world.env(NODE), bucket, leader_epoch=2).open()
+            assert node.log.log_start == 3
+            await node.produce_sealed(b"d")
+            await node.partition.uploader.upload()
+            assert node.prefix.uploaded_end == 4
+
+        await world.start(NODE, second(), what="second")
+
+    play(scenario)
+
+
+def test_a_log_that_is_lost_with_the_copy_of_its_manifest_begins_where_the_bucket_ends() -> None:
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        await world.start(NODE, three_cold(TierNode(world.env(NODE), bucket)), what="first")
+        world.kill(NODE)
+        disk = world.disk(NODE)
+        remove_log(disk)
+        for name in disk.listdir("/data/cold"):
+            disk.unlink(f"/data/cold/{name}")
+
+        async def second() -> None:
+            node = TierNode(world.env(NODE), bucket, leader_epoch=2)
+            node.is_first = False
+            await node.open()
+            assert node.log.log_start == 3
+
+        await world.start(NODE, second(), what="second")
+
+    play(scenario)
+
+
+def test_a_commit_that_lands_after_the_log_was_begun_again_is_refused() -> None:
+    """HEAD is claimed before: what was on its way then names another ETag."""
+
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        await world.start(NODE, three_cold(TierNode(world.env(NODE), bucket)), what="first")
+        world.kill(NODE)
+        remove_log(world.disk(NODE))
+        before = bucket.shelf.items[KEYS.head].etag
+
+        async def second() -> None:
+            node = await TierNode(world.env(NODE), bucket, leader_epoch=2).open()
+            assert bucket.shelf.items[KEYS.head].etag != before
+            assert head_in(bucket).writer.leader_epoch == 2
+            assert node.log.log_start == 3
+
         await world.start(NODE, second(), what="second")
 
     play(scenario)

@@ -18,7 +18,7 @@ from tests.cold.sweeping import (
 )
 from tierlog.cold.clusterstate import DeletedTopic, TopicRecord
 from tierlog.cold.layout import STATE
-from tierlog.cold.refusals import ForeignIncarnation
+from tierlog.cold.refusals import ForeignIncarnation, TopicDeleted
 from tierlog.cold.sweeper import BATCH_OBJECTS, REQUESTS_PER_SECOND
 from tierlog.objectstore.around import Request
 from tierlog.objectstore.body import BytesBody
@@ -259,6 +259,18 @@ def test_a_deletion_that_is_noted_again_after_the_sweep_is_forgotten_again() -> 
         receipt = scene.receipt()
         assert receipt is not None
         assert receipt.topic == "orders"
+
+    play(scenario)
+
+
+def test_a_topic_that_was_swept_does_not_come_back_from_an_old_data_directory() -> None:
+    async def scenario(scene: Scene) -> None:
+        await dead_topic(scene)
+        await scene.sweeper().run()
+        keeper = await scene.keeper()
+        with pytest.raises(TopicDeleted):
+            await keeper.put_topics({DEAD: TopicRecord(name="orders", partitions=2)})
+        assert list(scene.state().topics) == [ALIVE]
 
     play(scenario)
 

@@ -399,7 +399,15 @@ def test_a_busy_partition_drops_and_lets_the_others_have_their_turn() -> None:
         await node.open()
         name, other = "f" * 32, replace(TOPIC, name="quiet")
         log = await node.tier.maker.open_log(
-            node.directory, f"{name}-0", node.logs, topic_id=name, index=0
+            node.directory,
+            f"{name}-0",
+            node.logs,
+            topic_id=name,
+            topic=other,
+            index=0,
+            leader_epoch=LeaderEpoch(1),
+            tiering=node.tiering,
+            is_first=True,
         )
         quiet = await node.tier.attach(
             name, other, 0, log, leader_epoch=LeaderEpoch(1), tiering=node.tiering

@@ -67,6 +67,7 @@ class TierNode:
         self.tiering = TIERING
         self.logs = LOGS
         self.incarnation = LIFE
+        self.is_first = True
         self.directory = LogDirectory(env, "/data/logs", reserve_bytes=0)
 
     async def open(self) -> "TierNode":
@@ -82,8 +83,20 @@ class TierNode:
             probe=self.probe,
         )
         await self.tier.start()
+        await self.open_partition()
+        return self
+
+    async def open_partition(self) -> None:
         self.log: Log = await self.tier.maker.open_log(
-            self.directory, f"{TOPIC_ID}-0", self.logs, topic_id=TOPIC_ID, index=0
+            self.directory,
+            f"{TOPIC_ID}-0",
+            self.logs,
+            topic_id=TOPIC_ID,
+            topic=TOPIC,
+            index=0,
+            leader_epoch=LeaderEpoch(self.leader_epoch),
+            tiering=self.tiering,
+            is_first=self.is_first,
         )
         self.prefix = await self.tier.attach(
             TOPIC_ID,
@@ -93,7 +106,6 @@ class TierNode:
             leader_epoch=LeaderEpoch(self.leader_epoch),
             tiering=self.tiering,
         )
-        return self
 
     @property
     def partition(self) -> TieredPartition:

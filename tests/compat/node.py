@@ -76,11 +76,17 @@ class RunningNode:
         return self._log_path.read_text()
 
     def partitions(self, topic: str) -> list[dict[str, int]]:
+        found: list[dict[str, int]] = self._described(topic)["partitions"]
+        return found
+
+    def topic_id(self, topic: str) -> str:
+        """In hexadecimal, as directories carry it."""
+        return str(self._described(topic)["id"])
+
+    def _described(self, topic: str) -> dict[str, Any]:
         with urllib.request.urlopen(f"http://{self._http}/state", timeout=START_S) as answer:
             state: dict[str, Any] = json.load(answer)
-        found: list[dict[str, int]] = next(
-            one["partitions"] for one in state["topics"] if one["name"] == topic
-        )
+        found: dict[str, Any] = next(one for one in state["topics"] if one["name"] == topic)
         return found
 
     def metric(self, name: str) -> float:

@@ -68,25 +68,34 @@ class Unsettled(Exception):
 
 
 class Member:
-    def __init__(self, env: Env, bucket: SimBucket, role: Role, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        env: Env,
+        bucket: SimBucket,
+        role: Role,
+        ledger: Ledger,
+        tiering: TopicTiering = TIERING,
+    ) -> None:
         self.role = role
+        self.env = env
+        self.store = SimStore(bucket, env)
+        self._tiering = tiering
         self.logs: dict[Place, Log] = {}
         self.appended: dict[Place, dict[int, bytes]] = {place: {} for place in PLACES}
         self.is_closed = False
-        self._env = env
         self._ledger = ledger
         self._directory = LogDirectory(env, f"{DATA}/{LOGS}", reserve_bytes=0)
         settings = replace(SETTINGS, single_put_bytes_max=PARTS) if role.sends_parts else SETTINGS
         self.tier = ColdTier(
             env,
-            SimStore(bucket, env),
+            self.store,
             settings,
             data=DATA,
             cluster_id=CLUSTER,
             node_id=1,
             process=env.rng.uuid().hex,
             incarnation=role.incarnation,
-            probe=_believe,
+            probe=believe,
         )
 
     async def open(self) -> None:
@@ -94,7 +103,15 @@ class Member:
         for place in PLACES:
             name = f"{place.topic_id}-{place.partition}"
             log = await self.tier.maker.open_log(
-                self._directory, name, LOG_SETTINGS, topic_id=place.topic_id, index=place.partition
+                self._directory,
+                name,
+                LOG_SETTINGS,
+                topic_id=place.topic_id,
+                topic=TOPICS[place.topic_id],
+                index=place.partition,
+                leader_epoch=LeaderEpoch(self.role.leader_epoch),
+                tiering=TIERING,
+                is_first=True,
             )
             self.logs[place] = log
             await self.tier.attach(
@@ -103,7 +120,7 @@ class Member:
                 place.partition,
                 log,
                 leader_epoch=LeaderEpoch(self.role.leader_epoch),
-                tiering=TIERING,
+                tiering=self._tiering,
             )
 
     async def close(self) -> None:
@@ -132,9 +149,9 @@ class Member:
         for number in range(2):
             offset = log.log_end
             value = self._ledger.value(self.role, place, offset, size=1 + 300 * number)
-            data = batch(value, timestamp=self._env.clock.now_ms())
+            data = batch(value, timestamp=self.env.clock.now_ms())
             self.appended[place][offset] = value
-            now_ms = self._env.clock.now_ms()
+            now_ms = self.env.clock.now_ms()
             append(log, data, leader_epoch=self.role.leader_epoch, now_ms=now_ms)
             await log.wait_visible(Offset(offset + 1))
             if is_owner():
@@ -142,7 +159,7 @@ class Member:
 
     async def _settled(self) -> bool:
         """Whether everything is cold, before it is refused or too late."""
-        clock = self._env.clock
+        clock = self.env.clock
         until = clock.monotonic() + SETTLE_SECONDS
         while clock.monotonic() < until and self.tier.refusal is None:
             waiting = [one for one in self._partitions() if not _is_done(one, clock.now_ms())]
@@ -176,5 +193,5 @@ def _is_done(one: TieredPartition, now_ms: int) -> bool:
     return is_cold and not one.dropper.due(now_ms)
 
 
-async def _believe() -> None:
+async def believe() -> None:
     """The store is believed: its probe has tests of its own."""

@@ -93,6 +93,8 @@ def all_shots(points: Sequence[Point]) -> list[Shot]:
             ends[End.LIVES] = [When.BEFORE]  # There is no effect to be in doubt about.
         if point.stage == "restore":
             ends[End.CLONED] = []  # Whoever restores is succeeded by another restore.
+        if point.stage == "repair":
+            ends[End.RESTORED] = []  # What the store lost, only the frozen one's disk has.
         found += [Shot(point.number, when, end) for end, whens in ends.items() for when in whens]
     return found
 

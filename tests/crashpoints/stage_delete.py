@@ -99,7 +99,15 @@ class DeletingMember(Member):
 
     async def open_doomed(self) -> None:
         self._doomed = await self.tier.maker.open_log(
-            self._directory, f"{DOOMED}-0", members.LOG_SETTINGS, topic_id=DOOMED, index=0
+            self._directory,
+            f"{DOOMED}-0",
+            members.LOG_SETTINGS,
+            topic_id=DOOMED,
+            topic=RECORD,
+            index=0,
+            leader_epoch=LeaderEpoch(self.role.leader_epoch),
+            tiering=members.TIERING,
+            is_first=True,
         )
         await self.tier.attach(
             DOOMED,
@@ -114,7 +122,7 @@ class DeletingMember(Member):
         log = self._doomed
         assert log is not None, "opened"
         for _ in range(3):
-            now_ms = self._env.clock.now_ms()
+            now_ms = self.env.clock.now_ms()
             data = batch(b"doomed" * 50, timestamp=now_ms)
             append(log, data, leader_epoch=self.role.leader_epoch, now_ms=now_ms)
             log.roll()
@@ -136,9 +144,9 @@ class DeletingMember(Member):
         await self.wait_swept()
 
     async def wait_swept(self) -> None:
-        until = self._env.clock.monotonic() + SWEPT_SECONDS
+        until = self.env.clock.monotonic() + SWEPT_SECONDS
         while self.tier.sweeper.waiting and self.tier.refusal is None:
-            if self._env.clock.monotonic() > until:
+            if self.env.clock.monotonic() > until:
                 raise Unsettled(f"not swept: {self.tier.sweeper.troubles}")
             await asyncio.sleep(0.5)
 

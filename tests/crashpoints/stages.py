@@ -16,7 +16,20 @@ from tierlog.hot.job import SyncJob
 T = TypeVar("T")
 
 # Of the story of `story.py`; "delete topic" and "merge" have their own (`stage_delete`, ...).
-STAGES = ("start", "state", "claim", "upload", "page sealing", "publish", "drop", "restore")
+EXPIRY = ("expire", "collect")
+"""Of the story in `stage_expire.py`."""
+
+STAGES = (
+    "start",
+    "state",
+    "claim",
+    "upload",
+    "page sealing",
+    "publish",
+    "drop",
+    "repair",
+    "restore",
+)
 
 BY_MODULE = {
     "tierlog.cold.restore": "restore",
@@ -27,6 +40,11 @@ BY_MODULE = {
     "tierlog.cold.dropper": "drop",
     "tierlog.cold.merger": "merge",
     "tierlog.cold.sweeper": "delete topic",
+    "tierlog.cold.expirer": "expire",
+    "tierlog.cold.collector": "collect",
+    "tierlog.cold.scrubber": "repair",
+    "tierlog.cold.scrubrepair": "repair",
+    "tierlog.cold.audit_object": "repair",
 }
 BY_FUNCTION = {
     "Publisher._write_pages": "page sealing",
@@ -36,8 +54,11 @@ BY_FUNCTION = {
     "PartitionUploader._send": "upload",
     "Membership.delete_topic": "delete topic",
 }
-OUTERMOST = ("restore", "drop", "merge", "delete topic")
+OUTERMOST = ("restore", "drop", "repair", "merge", "delete topic", *EXPIRY)
 """Stages that count whatever is called inside of them."""
+
+is_repairing: list[bool] = []
+"""Not empty in the chapter of the scrubber: what walks a manifest then is no restore."""
 
 LOOPS = ("asyncio.events", "tierlog.sim.loop")
 """Where every stack of the simulated world begins."""
@@ -56,7 +77,7 @@ def current_stage() -> str | None:
     while (module := str(frame.f_globals.get("__name__", ""))) not in LOOPS:
         stage = BY_FUNCTION.get(frame.f_code.co_qualname) or BY_MODULE.get(module)
         if stage in OUTERMOST or _removes_segments(frame):
-            return stage or "drop"
+            return "repair" if stage == "restore" and is_repairing else stage or "drop"
         found = found or stage
         is_cold = is_cold or module.startswith("tierlog.cold.")
         assert frame.f_back is not None, "everything runs on the loop"

@@ -2,6 +2,7 @@
 
     round 0    a node starts, claims, uploads, seals pages, publishes, drops, and stops in order
     round 1    its second start; objects go in parts
+    repair     a life that keeps its segments; what the store loses, the scrubber puts back
     restore    from the bucket alone, into an empty directory of another machine
     round 2    the restored node goes on
 
@@ -21,6 +22,7 @@ from unittest.mock import patch
 from tests.crashpoints.ledger import Ledger
 from tests.crashpoints.member import CLUSTER, DATA, PREFIX, Member, Role, Unsettled
 from tests.crashpoints.points import End, Gate, Shot
+from tests.crashpoints.stage_repair import KEEPING, Losses, repairing, scrub
 from tierlog.cold.changes import Append
 from tierlog.cold.head import Incarnation
 from tierlog.cold.layout import STATE
@@ -64,6 +66,7 @@ class Story:
     async def tell(self) -> None:
         await self._live(until=1)
         await self._live(until=2, sends_parts=True)
+        await self._repair()
         await self._restore("spare")
         if lost := self.ledger.cut():
             self.problems.append(f"the restore misses {lost} records that were cold")
@@ -98,6 +101,29 @@ class Story:
 
     def _is_owner(self, role: Role) -> bool:
         return role == self.role
+
+    async def _repair(self) -> None:
+        """Lives of the owner, until its scrubber has put back what the store lost."""
+        with repairing(self.bucket) as losses:
+            while not losses.is_over:
+                epoch = self.role.leader_epoch + 1
+                self.role = replace(self.role, leader_epoch=epoch, sends_parts=False)
+                await self._watch(self._repair_life(self.role, losses))
+
+    async def _repair_life(self, role: Role, losses: Losses) -> None:
+        member = Member(self.gate.env(role.host), self.bucket, role, self.ledger, KEEPING)
+        self.members.append(member)
+        await member.open()
+        scrub(member)
+        if not losses.began:
+            await member.play_round(lambda: self._is_owner(role))
+        if self._is_owner(role):
+            await losses.play(lambda: self._is_owner(role))
+        if not self._is_owner(role):
+            await member.play_round(lambda: False)
+            return
+        self._thaw()
+        await member.close()
 
     async def _restore(self, host: str) -> None:
         """Into an empty directory, as often as it takes; then the new owner is known."""

@@ -16,7 +16,7 @@ from tierlog.cold.codec import decode_page
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.sim.storefaults import When
 
-SAMPLE = 152
+SAMPLE = 192
 SLICES = 8
 
 
@@ -35,7 +35,7 @@ def test_the_story_passes_through_every_stage() -> None:
     points = known_points()
     calls = Counter((point.stage, point.is_store) for point in points)
     assert {stage for stage, _ in calls} == set(STAGES)
-    for stage in ("claim", "publish", "drop", "restore"):
+    for stage in ("claim", "publish", "drop", "repair", "restore"):
         assert calls[stage, False], f"{stage}: local files"
         assert calls[stage, True], f"{stage}: requests"
     written = Counter(point.what.split("/")[0] for point in points if point.is_store)

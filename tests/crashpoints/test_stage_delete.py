@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import cast
 from unittest.mock import patch
 
 import pytest
@@ -51,7 +52,7 @@ def test_a_deletion_comes_to_its_end_wherever_it_stops(first: int) -> None:
 @contextmanager
 def sweeps_whatever_state_lists() -> Iterator[None]:
     """Topics that live are taken for deleted ones."""
-    waiting = Sweeper.waiting.fget
+    waiting = cast("property", Sweeper.waiting).fget
     assert waiting is not None
 
     def all_of_them(self: Sweeper) -> Mapping[str, DeletedTopic]:

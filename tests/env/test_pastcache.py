@@ -56,7 +56,7 @@ def test_a_file_system_that_refuses_gets_it_as_usual(
 
         def pwrite(self, fd: int, data: memoryview, position: int) -> int:
             self.calls += 1
-            if self.calls == 1:
+            if self.calls <= 2:  # As it lies, and from a buffer.
                 raise OSError(errno.EINVAL, "not here")
             return os.pwrite(fd, data, position)
 
@@ -64,5 +64,5 @@ def test_a_file_system_that_refuses_gets_it_as_usual(
     monkeypatch.setattr(pastcache, "os", refusing)
     data = os.urandom(2 * BLOCK_BYTES)
     assert write(tmp_path / "file", data) == len(data)
-    assert refusing.calls == 2
+    assert refusing.calls == 3
     assert (tmp_path / "file").read_bytes() == data

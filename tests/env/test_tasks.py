@@ -9,10 +9,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
 
 import pytest
 
 from tierlog.env import LocalTasks
+from tierlog.env.tasks import WORKER_NICE
 
 
 @pytest.fixture
@@ -52,6 +54,20 @@ async def test_a_call_in_a_thread_leaves_the_loop_free(tasks: LocalTasks) -> Non
     assert await waiting
     with pytest.raises(ZeroDivisionError):
         await tasks.in_thread(operator.truediv, 1, 0)
+
+
+async def test_a_worker_yields_to_others_and_leaves_the_terminal_to_its_parent(
+    tasks: LocalTasks,
+) -> None:
+    assert await tasks.in_process(os.nice, 0) == os.nice(0) + WORKER_NICE
+    assert await tasks.in_process(signal.getsignal, signal.SIGINT) is signal.SIG_IGN
+
+
+async def test_a_worker_that_was_killed_is_replaced(tasks: LocalTasks) -> None:
+    first = await tasks.in_process(os.getpid)
+    with pytest.raises(BrokenExecutor):
+        await tasks.in_process(os.kill, first, signal.SIGKILL)
+    assert await tasks.in_process(os.getpid) != first
 
 
 async def test_a_call_in_a_process_runs_elsewhere(tasks: LocalTasks) -> None:

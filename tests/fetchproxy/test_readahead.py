@@ -1,6 +1,7 @@
 from random import Random
 
 from tests.fetchproxy.support import make_batch, make_segment
+from tierlog.fetchproxy.clients import Account, Reader
 from tierlog.fetchproxy.flights import Allowance
 from tierlog.fetchproxy.readahead import STREAMS_MAX, Streams, Window
 from tierlog.types import Offset, Position
@@ -41,7 +42,7 @@ def test_who_stalls_starts_anew() -> None:
 def test_a_reader_is_known_by_where_it_left_off_and_only_there() -> None:
     _, entry = make_segment(0, [make_batch(0, [1] * 9, rng=Random(1))])
     streams = Streams()
-    stream = streams.begin("p", window(), Allowance(1))
+    stream = streams.begin(Reader(Account()), "p", window(), Allowance(1))
     streams.move(stream, key="k", entry=entry, position=Position(5), offset=Offset(3))
     assert streams.find("p", Offset(3)) is stream
     assert streams.find("q", Offset(3)) is None
@@ -54,7 +55,7 @@ def test_only_so_many_readers_are_remembered() -> None:
     _, entry = make_segment(0, [make_batch(0, [1], rng=Random(1))])
     streams = Streams()
     for number in range(STREAMS_MAX + 10):
-        stream = streams.begin("p", window(), Allowance(1))
+        stream = streams.begin(Reader(Account()), "p", window(), Allowance(1))
         streams.move(stream, key="k", entry=entry, position=Position(0), offset=Offset(number))
     assert len(streams) == STREAMS_MAX
     assert streams.find("p", Offset(9)) is None

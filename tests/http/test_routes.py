@@ -23,7 +23,13 @@ async def test_a_node_that_serves_is_alive_and_ready(tmp_path: Path) -> None:
             assert (answer.status, answer.body) == (200, body)
         missing = await node.get("/")
         assert missing.status == 404
-        assert json.loads(missing.body)["routes"] == ["/healthz", "/metrics", "/readyz", "/state"]
+        assert json.loads(missing.body)["routes"] == [
+            "/explain/",
+            "/healthz",
+            "/metrics",
+            "/readyz",
+            "/state",
+        ]
 
 
 async def test_before_it_serves_a_node_says_that_it_starts(
@@ -108,6 +114,7 @@ async def test_state_tells_the_node_down_to_the_partition(tmp_path: Path) -> Non
             "backlog_segments": 0,
             "upload_lag_ms": used["upload_lag_ms"],
             "upload_error": None,
+            "fence": None,
         }
 
 
@@ -133,7 +140,7 @@ async def test_a_router_takes_more_routes(tmp_path: Path) -> None:
     async with running(local_env(), settings(str(tmp_path / "data"))) as node:
         view = NodeView(node.node, version="x")
         router = node_router(view)
-        assert router.paths == ["/healthz", "/metrics", "/readyz", "/state"]
+        assert router.paths == ["/explain/", "/healthz", "/metrics", "/readyz", "/state"]
         router.add("GET", "/hello", hello)
         with pytest.raises(AssertionError, match="has a handler already"):
             router.add("GET", "/metrics", hello)

@@ -7,25 +7,33 @@ them undo two lines of defence at once, where one alone is covered by the other;
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any
-from unittest.mock import patch
+from typing import Any, cast
+from unittest.mock import PropertyMock, patch
 
 from tests.planted.bugs import Bug
 from tests.simulation.cold import cold
-from tierlog.cold import invariants, sending
+from tierlog.broker.partition import Partition
+from tierlog.cold import invariants, orphanfinder, partitionmaker, scrubber, sending
+from tierlog.cold.audit import Kind
+from tierlog.cold.audit_object import Fault, ObjectAudit
 from tierlog.cold.cell import Cell, Seen
 from tierlog.cold.choosing import Upcoming
+from tierlog.cold.clusterstate import DeletedTopic
 from tierlog.cold.dropper import PartitionDropper
 from tierlog.cold.head import Head
 from tierlog.cold.layout import segment_key
+from tierlog.cold.orphanfinder import OrphanFinder
 from tierlog.cold.publisher import Publisher
 from tierlog.cold.refusals import FencedByNewer, SwapLost
+from tierlog.cold.scrubrepair import SOUND, ScrubRepair
+from tierlog.cold.sweeper import Sweeper
 from tierlog.cold.uploader import PartitionUploader
 from tierlog.fetchproxy.segmentindex import SegmentIndex
-from tierlog.hot import Log
+from tierlog.hot import Log, LogDirectory
+from tierlog.hot.log import FIRST_OFFSET
 from tierlog.metastore import values
 from tierlog.objectstore.body import BytesBody
-from tierlog.objectstore.port import Outcome, Stat
+from tierlog.objectstore.port import Doomed, Outcome, Stat
 from tierlog.sim.world import simulate
 
 
@@ -112,6 +120,26 @@ def claimed_without_process() -> Iterator[None]:
         patch.object(Publisher, "_judge_writer", lenient),
         patch.dict(invariants.OF_TWO, writer=lambda head, previous: iter(())),
     ):
+        yield
+
+
+def acknowledged_after_the_fence() -> AbstractContextManager[object]:
+    """Whoever publishes the partition now, this node goes on taking records for it."""
+    return patch.object(Partition, "check_fence", lambda self: None)
+
+
+@contextmanager
+def lost_log_by_the_local_copy() -> Iterator[None]:
+    """A log that is gone begins where the local copy of HEAD ends, and nobody is asked."""
+    open_log = LogDirectory.open_log
+
+    async def by_copy(
+        directory: LogDirectory, name: str, settings: Any, head: Head | None, *_: Any, **__: Any
+    ) -> Log:
+        start = FIRST_OFFSET if head is None else max(head.next_offset, head.log_start)
+        return await open_log(directory, name, settings, start=start)
+
+    with patch.object(partitionmaker, "open_tiered", by_copy):
         yield
 
 
@@ -202,6 +230,113 @@ def producer_ids_reused() -> Iterator[None]:
         yield
 
 
+# Sweeping
+
+
+@contextmanager
+def in_flight_collected() -> Iterator[None]:
+    """An object that no manifest knows is an orphan: who would publish it after the second look?"""
+    nothing = PropertyMock(return_value=frozenset())
+    with (
+        patch.object(PartitionUploader, "in_flight", nothing),
+        patch.object(orphanfinder, "may_be_collected", lambda *_, **__: True),
+        patch.object(OrphanFinder, "_collect", _collect_at_once),
+    ):
+        yield
+
+
+async def _collect_at_once(self: OrphanFinder, partition: Any, orphans: Any) -> None:
+    """Nobody looks whether the partition is at work, nor at HEAD again."""
+    keys = partition.uploader.publisher.keys
+    await self._delete([Doomed(keys.full(one.key), one.version_id) for one in orphans])
+
+
+@contextmanager
+def living_topics_swept() -> Iterator[None]:
+    """Whatever STATE lists is swept, as soon as there is something to sweep at all."""
+    known = cast("property", Sweeper.waiting).fget
+    assert known is not None
+
+    def everything(self: Sweeper) -> dict[str, DeletedTopic]:
+        state, noted = self._keeper.state, known(self)
+        living = {} if state is None or not noted else state.topics
+        notes = {
+            key: DeletedTopic(name=one.name, partitions=one.partitions, deleted_ms=0)
+            for key, one in living.items()
+        }
+        return {**noted, **notes}
+
+    async def believed(self: Sweeper, topic_id: str) -> DeletedTopic:
+        return DeletedTopic(name=topic_id, partitions=1, deleted_ms=0)
+
+    with (
+        patch.object(Sweeper, "waiting", property(everything)),
+        patch.object(Sweeper, "_note", believed),
+    ):
+        yield
+
+
+def note_removed_first() -> AbstractContextManager[object]:
+    """The note in STATE is taken for done when the sweep begins; a crash or a fault then leaves
+    objects that nobody knows of."""
+    sweep, note = Sweeper._sweep, Sweeper._note
+    begun: dict[str, DeletedTopic] = {}
+
+    async def hasty(self: Sweeper, topic_id: str) -> None:
+        begun[topic_id] = await note(self, topic_id)
+        await self._keeper.swept(topic_id)
+        with patch.object(self, "_note", lambda _: _now(begun[topic_id])):
+            await sweep(self, topic_id)
+
+    return patch.object(Sweeper, "_sweep", hasty)
+
+
+async def _now(value: DeletedTopic) -> DeletedTopic:
+    return value
+
+
+# Scrubbing
+
+
+@contextmanager
+def one_bad_answer_believed() -> Iterator[None]:
+    """An object that was read wrong once is damaged, and is replaced by the local segment."""
+
+    async def hasty(self: ObjectAudit) -> Fault | None:
+        reason = await self._reason()
+        return None if reason is None else Fault(Kind.OBJECT_WRONG, "other bytes", reason)
+
+    async def unread(self: ScrubRepair, partition: Any, key: str, entry: Any) -> Any:
+        return await self._store.head(key)
+
+    with (
+        patch.object(ObjectAudit, "run", hasty),
+        patch.object(ScrubRepair, "_wrong", unread),
+    ):
+        yield
+
+
+@contextmanager
+def judged_by_etag() -> Iterator[None]:
+    """Whatever has another ETag than the last one seen is replaced: ETags are content hashes."""
+    seen: dict[str, str] = {}
+
+    async def by_etag(self: ScrubRepair, partition: Any, key: str, entry: Any) -> Any:
+        stat = await self._store.head(key)
+        return stat if seen.setdefault(key, entry.sha256) != stat.etag else SOUND
+
+    async def suspicious(store: Any, key: str, entry: Any) -> Fault | None:
+        etag = (await store.head(key)).etag
+        is_same = etag == entry.sha256
+        return None if is_same else Fault(Kind.OBJECT_WRONG, entry.sha256, etag)
+
+    with (
+        patch.object(ScrubRepair, "_wrong", by_etag),
+        patch.object(scrubber, "ask", suspicious),
+    ):
+        yield
+
+
 TRIES = 30
 """A change anywhere in the broker shifts every schedule: the pinned seed is where to begin."""
 
@@ -215,11 +350,18 @@ COLD_BUGS = (
     bug("repeat a refused swap on the new ETag", swap_repeated_on_the_new_etag, 4),
     bug("remember HEAD instead of reading it", head_read_once, 0),
     bug("claim without the process", claimed_without_process, 4),
+    bug("acknowledge after the fence", acknowledged_after_the_fence, 4),
+    bug("begin a lost log by the local copy", lost_log_by_the_local_copy, 1),
     bug("reuse the key of an upload", key_reused, 1),
     bug("publish an upload in doubt", doubtful_upload_published, 3),
     bug("let HEAD's log start follow the disk", start_follows_the_disk, 0),
     bug("serve beyond what is published", served_before_published, 0),
     bug("drop before the publish", dropped_before_published, 2),
     bug("serve chunks unchecked", chunks_unchecked, 3),
+    bug("collect an upload in flight", in_flight_collected, 0),
+    bug("sweep a topic that is not deleted", living_topics_swept, 0),
+    bug("forget a deleted topic before it is swept", note_removed_first, 0),
     bug("give out producer ids again after a restore", producer_ids_reused, 7),
+    bug("scrub: believe one bad answer", one_bad_answer_believed, 15),
+    bug("scrub: replace what has another ETag", judged_by_etag, 0),
 )

@@ -10,9 +10,10 @@ import sys
 
 from tests.planted.broker_bugs import BROKER_BUGS
 from tests.planted.bugs import BUGS, Bug
+from tests.planted.cleaner_bugs import CLEANER_BUGS
 from tests.planted.cold_bugs import COLD_BUGS
 
-ALL = (*BUGS, *BROKER_BUGS, *COLD_BUGS)
+ALL = (*BUGS, *CLEANER_BUGS, *BROKER_BUGS, *COLD_BUGS)
 
 
 def find(bug: Bug, seeds: range) -> tuple[int, str] | None:

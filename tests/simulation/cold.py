@@ -5,11 +5,13 @@ and uploaded within seconds, dropped from the disk soon after. Writers (idempote
 one reader reads everything from the start again and again, one seeks anywhere and reads on over the
 seam between the tiers, and trims now and then. The store refuses, hangs, answers nothing after it
 did what was asked, lets writes land late, cuts and flips answers, goes away for seconds or hours.
-The node is stopped, killed (also in the middle of a request), loses power, its disk, or its
-identity to a copy of itself. A lost disk is restored from the bucket: then what was published is
-promised, and no more. In half of the seeds a topic is deleted and swept; orphans are collected all
-the time. In every second seed small segments are merged. In one seed of ten the store lies about
-conditional writes; one in ten has no faults at all.
+The node is stopped, killed (also in the middle of a request), loses power, its disk, one log, or
+its identity to a copy of itself. A lost disk is restored from the bucket, a lost log begins where
+the bucket ends: then what was published is promised, and no more. In one seed of six records
+expire, and their objects go after a short grace. In half of the seeds a topic is deleted and swept;
+in every second one small segments are merged; orphans are collected all the time, and the scrubber
+walks over everything. In one seed of ten the store lies about conditional writes; one in ten has no
+faults at all.
 
 Checked at every step: the invariants of `cold_oracle`. At the end: that everything came to the
 bucket, and, after one more end of the process, the history of all clients (`tierlog.sim.verdict`).
@@ -47,6 +49,7 @@ from tests.simulation.cold_oracle import WatchedBucket, Where
 from tierlog.client import ProducerSettings
 from tierlog.cold import merging
 from tierlog.cold.changes import Append, Replace
+from tierlog.cold.scrubber import ScrubSettings
 from tierlog.cold.tiersettings import TierSettings
 from tierlog.cold.tree import Limits
 from tierlog.env import Env
@@ -58,6 +61,11 @@ TOPICS = {
     "short": (2, {"segment.bytes": "1024", "local.retention.ms": "500"}),
     "sized": (1, {"segment.bytes": "2048", "local.retention.bytes": "3000"}),
 }
+EXPIRING = {
+    "short": {"retention.ms": "15000"},
+    "sized": {"retention.bytes": "9000"},
+}
+"""In one seed of six records expire, and their objects are deleted within seconds."""
 COMMON = {"tierlog.upload.lag.max.ms": "2000", "index.interval.bytes": "256"}
 WRITES = 25
 STEPS_MAX = 300_000
@@ -65,6 +73,16 @@ STEPS_MAX = 300_000
 UPLOADED_S = 300
 """How long after the last fault a record may still be on the disk alone: the longest pause between
 two tries is a minute."""
+
+SCRUB = ScrubSettings(
+    manifest_period_ms=2_000,
+    object_period_ms=3_000,
+    byte_period_ms=4_000,
+    probe_period_ms=20_000,
+    sum_period_ms=500,
+    save_period_ms=1_000,
+)
+"""Lives are short: everything is looked at a few times in each."""
 
 PRODUCERS = {
     "writer-0": ProducerSettings(delivery_timeout_s=DELIVERY_S),
@@ -92,6 +110,7 @@ def small() -> Iterator[None]:
         # Orphans are collected at their second sighting, however young: what is in flight counts.
         hasty = {"orphan_interval_ms": 4_000, "orphan_age_ms": 0, "orphan_sighting_ms": 0}
         stack.enter_context(patch.dict(TierSettings.__init__.__kwdefaults__, hasty))
+        stack.enter_context(patch("tierlog.cold.scrubber.SETTINGS", SCRUB))
         yield
 
 
@@ -112,6 +131,7 @@ async def run(world: SimWorld) -> int:
     world.loop.steps_max = STEPS_MAX
     bucket = WatchedBucket(world.rng("bucket"), world=world)
     bucket.oracle.trusts = world.seed % 10 != 3
+    bucket.oracle.expires = world.seed % 6 == 5
     ledger = ColdLedger(world, oracle=bucket.oracle)
     lives = ColdLives(world, ledger, bucket)
     with every_step(world, lives):
@@ -123,6 +143,7 @@ async def run(world: SimWorld) -> int:
             clients["deleter"] = asyncio.create_task(run_client(world, "deleter", doomed.play))
         if world.seed % 10:
             await torment(world, lives, world.rng("nemesis"), clients=CLIENTS)
+            await lives.end_twin()
         await finish(ledger, clients, running)
         async with bounded("the probe"):
             work = probe(world.env("judge"), ledger, partial(noting_producer, ledger))
@@ -161,9 +182,17 @@ def every_step(world: SimWorld, lives: ColdLives) -> Iterator[None]:
 async def make_topics(env: Env, ledger: ColdLedger) -> None:
     async with WatchedClient(ledger, env) as client:
         for name, (count, configs) in TOPICS.items():
-            made = await client.create_topics(name, partitions=count, configs=configs | COMMON)
+            more = EXPIRING[name] if ledger.oracle.expires else {}
+            wanted = configs | COMMON | more
+            made = await client.create_topics(name, partitions=count, configs=wanted)
             topic_id = made[name].topic_id.hex()
-            ledger.places += [Place(name, topic_id, index) for index in range(count)]
+            places = [Place(name, topic_id, index) for index in range(count)]
+            ledger.places += places
+            if ledger.oracle.expires:
+                ledger.history.expiring |= set(places)
+                for place in places:
+                    where = Where(place.topic_id, place.partition)
+                    ledger.oracle.retention_ms[where] = int(more.get("retention.ms", -1))
 
 
 def start_clients(world: SimWorld, ledger: ColdLedger) -> dict[str, "asyncio.Task[None]"]:

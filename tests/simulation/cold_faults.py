@@ -155,6 +155,12 @@ def _lose_disk_and_heal(world: SimWorld, lives: ColdLives) -> None:
     world.network.heal()
 
 
+def lose_log(world: SimWorld, lives: ColdLives, rng: Random) -> None:
+    """While the store is away: the node serves all but one partition, until it is back."""
+    outage(world, lives, rng)
+    lives.lose_log()
+
+
 def clone(world: SimWorld, lives: ColdLives, rng: Random) -> None:
     lives.clone()
 
@@ -190,6 +196,7 @@ FAULTS: tuple[Fault, ...] = (
     cut_power_in_a_call,
     lose_disk,
     lose_disk_unheard,
+    lose_log,
     clone,
     fail_fsync,
     fill_disk,

@@ -5,6 +5,8 @@ Composed as `tierlog serve` does it, with the simulated bucket for a store.
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from random import Random
 
 from tests.simulation.broker_clients import NODE, PORT
@@ -14,13 +16,14 @@ from tierlog.cold.clusterstate import decode_state
 from tierlog.cold.restore import restore
 from tierlog.cold.restoreplan import is_unfinished
 from tierlog.config import NodeSettings
-from tierlog.config.directories import META
+from tierlog.config.directories import LOGS, META
 from tierlog.env import Env
 from tierlog.errors import TierlogError
 from tierlog.objectstore.counted import Counted
 from tierlog.objectstore.port import ObjectStore
 from tierlog.objectstore.retrying import Retrying
 from tierlog.server import Server
+from tierlog.sim.history import Place
 from tierlog.sim.objectstore import SimStore
 from tierlog.sim.world import HostDied, SimWorld
 
@@ -36,6 +39,8 @@ SETTINGS = NodeSettings(
     tierlog_garbage_grace_ms=3_000,
     log_index_interval_bytes=256,
 )
+GRACE_MS = 3_000
+"""Of garbage, where something expires."""
 TWIN = "twin"
 TWIN_S = 20.0
 STOP_S = 60.0
@@ -48,7 +53,8 @@ def store_of(bucket: WatchedBucket, env: Env) -> ObjectStore:
 
 class ColdServer(Server):
     def __init__(self, env: Env, bucket: WatchedBucket) -> None:
-        super().__init__(env, SETTINGS)
+        grace_ms = GRACE_MS if bucket.oracle.expires else SETTINGS.tierlog_garbage_grace_ms
+        super().__init__(env, replace(SETTINGS, tierlog_garbage_grace_ms=grace_ms))
         self._bucket = bucket
 
     def _open_store(self) -> ObjectStore:
@@ -154,12 +160,36 @@ class ColdLives:
                 raise TierlogError("; ".join(one.outcome.value for one in report.partitions))
         self.disk_is_lost = False
         self.restore_count += 1
+        self.watch.lost.clear()
         for place in self.ledger.places:
             where = Where(place.topic_id, place.partition)
             head = self.bucket.oracle.heads[where]
             end = max(head.next_offset, head.log_start)
-            self.ledger.past.rewind(place, end)
-            self.watch.seen[where] = min(self.watch.seen[where], end)
+            self._rewind(place, end)
+        known = {Where(place.topic_id, place.partition) for place in self.ledger.places}
+        for where in self.watch.seen.keys() - known:
+            del self.watch.seen[where]  # Nobody remembers what was promised of it.
+
+    def lose_log(self) -> None:
+        """One partition's files, by an accident: what was not published is gone with them. The
+        store is away then, so that nobody can say where the log ended, for a while."""
+        if self.disk_is_lost or not self.ledger.places or not self.bucket.oracle.trusts:
+            return
+        place = self._rng.choice(self.ledger.places)
+        where = Where(place.topic_id, place.partition)
+        disk = self._world.disk(NODE)
+        path = f"/data/{LOGS}/{place.topic_id}-{place.partition}"
+        self.kill()
+        if where in self.bucket.oracle.heads and disk.exists(path):
+            self.watch.lost[where] = partial(self._rewind, place)
+            for name in disk.listdir(path):
+                disk.unlink(f"{path}/{name}")
+            disk.sync_dir(path)
+
+    def _rewind(self, place: Place, end: int) -> None:
+        where = Where(place.topic_id, place.partition)
+        self.ledger.past.rewind(place, end)
+        self.watch.seen[where] = min(self.watch.seen[where], end)
 
     # A twin
 
@@ -180,9 +210,11 @@ class ColdLives:
         twin.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _live_as_twin(self, env: Env) -> None:
+        """It may have fenced the node, which then is read-only: somebody finds out in the end."""
         with suppress(TierlogError, OSError):
             await ColdServer(env, self.bucket).start()
             await asyncio.sleep(TWIN_S)
+        self.stop()
         await self._world.die()
 
     async def end_twin(self) -> None:

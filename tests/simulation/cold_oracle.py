@@ -5,16 +5,20 @@ pages and objects with nothing but their formats, and holds them to this:
 - T2: a HEAD follows from the one before it, its segments tile their offsets, and each object stands
   there with its hash, its batches whole and in order.
 - T6: no key is ever written with other bytes; nothing that is referenced is deleted.
+- U7: what is deleted was called garbage by a HEAD, and a receipt tells only of what is gone.
+- U10: the log start moves by DeleteRecords, or by retention over whole segments that are published.
 - P2: an offset that was published keeps its bytes for ever.
 
 `Watch` looks at the node between any two callbacks:
 - T3: what the local log has let go is published; what consumers see is durable.
 - The node believes of the bucket what the bucket says, no more; what is published is durable here.
+- The scrubber has no finding: everything that is published is there, whatever the store stutters.
 - T5: the high watermark never goes back, from one process to the next.
+- A partition takes no more records once its process knows that another one publishes it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
@@ -23,12 +27,15 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from tierlog.cold import chain
-from tierlog.cold.clusterstate import decode_state
-from tierlog.cold.codec import decode_head, open_page
+from tierlog.cold.clusterstate import ClusterState, decode_state
+from tierlog.cold.codec import decode_head, decode_page, open_page
 from tierlog.cold.entry import Entry
 from tierlog.cold.errors import ColdCorrupt
 from tierlog.cold.head import Head, PageRef
+from tierlog.cold.layout import RECEIPTS
 from tierlog.cold.page import IndexPage, LeafPage
+from tierlog.cold.receipt import decode_receipt
+from tierlog.cold.scrubber import Scrubber
 from tierlog.cold.tier import ColdTier
 from tierlog.objectstore.port import Written
 from tierlog.objectstore.shelf import Shelf
@@ -92,6 +99,12 @@ class Oracle:
     """The highest end that was ever published."""
     trims: dict[Where, int] = field(default_factory=lambda: defaultdict(int))
     """The highest log start that anybody asked for."""
+    expires: bool = False
+    """Whether records expire in this seed."""
+    retention_ms: dict[Where, int] = field(default_factory=dict)
+    """Of places whose records expire, by time or by size; -1: not by time."""
+    garbage: dict[str, int] = field(default_factory=dict)
+    """Objects that a HEAD gave up, and the time before which they stay."""
     batches: dict[Where, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
     """Of everything that was ever published, by base offset."""
     hashes: dict[str, str] = field(default_factory=dict)
@@ -100,19 +113,36 @@ class Oracle:
     publish_count: int = 0
     noted: set[str] = field(default_factory=set)
     """Topics that were ever noted as deleted in STATE."""
+    waiting: set[str] = field(default_factory=set)
+    """Those that are noted now."""
 
     def landed(self, write: Landed) -> None:
         key = write.key
         if key.endswith(STATE):
-            self.noted |= decode_state(write.item.data).deleted.keys()
+            self._state_landed(decode_state(write.item.data))
         if topic_of(key) in self.noted:
             return
         if key.endswith(HEAD):
             self._head_landed(write)
+        elif RECEIPTS in key:
+            for one in decode_receipt(write.item.data, key=key).objects:
+                is_gone = key.partition(RECEIPTS)[0] + one.key not in self.shelf.items
+                require(is_gone, f"{key} tells of {one.key}, which is there")
         elif not key.endswith(STATE):
             found = sha256(write.item.data).hexdigest()
             before = self.hashes.setdefault(key, found)
             require(before == found, f"{key} was written twice, with other bytes")
+            # Nothing of ours is ever wrong here: whoever repairs it was misled.
+            is_over = write.kind in ("put", "put_if_match")
+            require(not is_over or not self.trusts, f"{key} is sound, and was written over")
+
+    def _state_landed(self, state: ClusterState) -> None:
+        """The note of a deletion goes once all is gone, of which the receipt is the proof."""
+        for topic_id in self.waiting - state.deleted.keys():
+            receipts = [key for key in self.shelf.items if key.endswith(f"-{topic_id}.json.gz")]
+            require(bool(receipts), f"{topic_id} is forgotten, and there is no receipt")
+        self.waiting = set(state.deleted)
+        self.noted |= self.waiting
 
     def deleted(self, keys: list[str]) -> None:
         """T6. Of a topic whose deletion was noted in STATE, everything may go."""
@@ -122,6 +152,9 @@ class Oracle:
         referenced = {key for head in self.heads.values() for key in self._referenced(head)}
         for key in keys:
             require(key not in referenced, f"{key} was deleted, and HEAD refers to it")
+            was_published = "seg/" in key and "seg/" + key.partition("seg/")[2] in self.checked
+            sentence = f"{key} was published and deleted, and no HEAD called it garbage"
+            require(not was_published or key in self.garbage, sentence)
 
     def _head_landed(self, write: Landed) -> None:
         head = decode_head(write.item.data, key=write.key)
@@ -129,14 +162,39 @@ class Oracle:
         before = self.heads.get(where)
         if self.trusts:
             self._check_follows(head, before, write)
-        require(
-            head.log_start <= max(self.trims[where], before.log_start if before else 0),
-            f"{write.key} moves the log start to {head.log_start}; {self.trims[where]} was asked",
-        )
+        self._check_start(head, before, where)
         self.heads[where] = head
+        self._note_garbage(head)
         self.publish_count += 1
         self.check(head)
         self.ends[where] = max(self.ends[where], head.next_offset)
+
+    def _check_start(self, head: Head, before: Head | None, where: Where) -> None:
+        """U10: by DeleteRecords, or by retention, whole segments that are published and old."""
+        start = max(self.trims[where], before.log_start if before else 0)
+        if head.log_start <= start:
+            return
+        sentence = f"{where} moves its start to {head.log_start}; {start} was asked"
+        require(where in self.retention_ms and before is not None, sentence)
+        assert before is not None
+        entries = [one for one in self._entries(before) if start < one.next_offset]
+        gone = [one for one in entries if one.next_offset <= head.log_start]
+        require(bool(gone) and gone[-1].next_offset == head.log_start, sentence)
+        if (retention_ms := self.retention_ms[where]) >= 0:
+            latest = max(one.max_timestamp for one in gone)
+            require(latest < head.published_ms - retention_ms, f"{sentence}: it is too young")
+
+    def _note_garbage(self, head: Head) -> None:
+        prefix = self._prefix(head)
+        for one in head.garbage:
+            self.garbage[prefix + one.key] = one.not_before_ms
+            item = self.shelf.items.get(prefix + one.key)
+            if one.segments_from >= 0 and item is not None:
+                page = decode_page(item.data, key=one.key)
+                assert isinstance(page, LeafPage)
+                for entry in page.entries:
+                    if entry.base >= one.segments_from:
+                        self.garbage[prefix + entry.key] = one.not_before_ms
 
     def _check_follows(self, head: Head, before: Head | None, write: Landed) -> None:
         key = write.key
@@ -206,15 +264,18 @@ class Oracle:
             page = self._page(prefix, index)
             assert isinstance(page, IndexPage)
             for leaf in page.leaves:
-                yield from self._leaf(prefix, leaf)
+                yield from self._leaf(prefix, leaf, head.garbage_end)
         for leaf in head.leaves:
-            yield from self._leaf(prefix, leaf)
+            yield from self._leaf(prefix, leaf, head.garbage_end)
         yield from head.entries
 
-    def _leaf(self, prefix: str, ref: PageRef) -> Sequence[Entry]:
+    def _leaf(self, prefix: str, ref: PageRef, garbage_end: int) -> Sequence[Entry]:
+        """Of those that are not garbage: neither they nor their page need be there."""
+        if ref.next_offset <= garbage_end:
+            return ()
         page = self._page(prefix, ref)
         assert isinstance(page, LeafPage)
-        return page.entries
+        return [entry for entry in page.entries if entry.next_offset > garbage_end]
 
     def _page(self, prefix: str, ref: PageRef) -> LeafPage | IndexPage:
         item = self.shelf.items.get(prefix + ref.key)
@@ -276,6 +337,10 @@ class Watch:
         self._bucket = bucket
         self._deleted = 0
         self._last: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._fenced: dict[object, int] = {}
+        """Where logs ended when their fence was met."""
+        self.lost: dict[Where, Callable[[int], None]] = {}
+        """Logs that were lost: who wants to hear where they begin again."""
 
     def step(self) -> None:
         bucket = self._bucket
@@ -286,10 +351,22 @@ class Watch:
             self._deleted = len(bucket.deleted)
         if self.tier is not None:
             self._look(self.tier, bucket.oracle)
+            self._check_scrubber(self.tier, bucket.oracle)
+
+    def _check_scrubber(self, tier: ColdTier, oracle: Oracle) -> None:
+        for chore in tier.chores:
+            if isinstance(chore, Scrubber) and chore.findings and oracle.trusts:
+                finding = next(iter(chore.findings.values()))
+                raise Broken(f"a false finding: {finding.sentence}")
 
     def _look(self, tier: ColdTier, oracle: Oracle) -> None:
         for key, partition in tier.partitions.items():
             log, where = partition.log, Where(*key)
+            if where in self.lost:
+                self.lost.pop(where)(log.log_start)
+            if partition.prefix.fence is not None:
+                end = self._fenced.setdefault(partition, log.log_end)
+                require(log.log_end == end, f"{where} was fenced at {end} and takes {log.log_end}")
             now = log.log_start, log.visible_end, log.durable_end, partition.prefix.uploaded_end
             if self._last.get(key) != (*now, oracle.publish_count):
                 self._check(oracle, where, *now)

@@ -85,8 +85,9 @@ def moto(folder: Path) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def minio(folder: Path) -> Iterator[Server]:
-    (port,) = free_ports(1)
+def minio(folder: Path, port: int = 0) -> Iterator[Server]:
+    """On a port of its own choice, or on this one: again, with what it had."""
+    port = port or free_ports(1)[0]
     words = [minio_program(), "server", str(folder), "--address", f"127.0.0.1:{port}", "--quiet"]
     secrets = {"MINIO_ROOT_USER": KEY, "MINIO_ROOT_PASSWORD": SECRET}
     quiet = {"MINIO_BROWSER": "off", "MINIO_UPDATE": "off"}

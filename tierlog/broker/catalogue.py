@@ -3,7 +3,8 @@
 One follower of the metastore: at the start it reads everything and takes a new leader epoch for
 every partition that it leads; then it applies one transaction after the other. Whoever changed
 something waits with `applied` until this node acts on it. Partitions for which there is no room now
-come later, and hold up nobody else: what is deleted meanwhile may be the room.
+come later, and hold up nobody else: what is deleted meanwhile may be the room. Those whose log is
+gone while the store is away are shown, and opened when it answers (`late`).
 
 Only a topic that stands as deleted in the metastore loses its logs. A directory nobody knows is
 left alone and named in the log: a lost metastore must not take the data along.
@@ -13,15 +14,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tierlog.broker.deletions import Deletions
+from tierlog.broker.errors import PartitionLate
+from tierlog.broker.late import AbsentLog, LatePartitions
 from tierlog.broker.partition import Partition, log_settings
 from tierlog.broker.topics import Topic, Topics
+from tierlog.cold.errors import ColdError
 from tierlog.config import topic_config
 from tierlog.hot.errors import DiskFull, LogError, TooManyFiles
 from tierlog.metastore import Compare, Put, values
 from tierlog.metastore.values import PartitionState, TopicState
+from tierlog.objectstore.errors import StoreError
 from tierlog.types import LeaderEpoch
 
 if TYPE_CHECKING:
@@ -56,6 +62,8 @@ class Both(NamedTuple):
 
     log: Log
     cold: ColdPrefix | None
+    late: PartitionLate | None = None
+    """Why the log is only a stand-in."""
 
 
 class Catalogue:
@@ -81,6 +89,7 @@ class Catalogue:
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._opening = asyncio.Semaphore(OPENING_MAX)
         self._deletions = Deletions(metastore, directory, on_fault=self._break)
+        self._lates = LatePartitions(directory.env.tasks, on_fault=self._break)
         self._fault: BaseException | None = None
         self._follower: asyncio.Task[None] | None = None
 
@@ -206,6 +215,7 @@ class Catalogue:
         await self._bring_now_or_later(self._wanted(partitions))
         for topic_id in removed:
             if (topic := self.topics.by_id.get(topic_id)) is not None:
+                await self._lates.forget(topic)
                 self._remove(topic)
 
     async def _put_topic(self, key: str, value: TopicState) -> None:
@@ -215,8 +225,9 @@ class Catalogue:
             return
         config = topic_config(value.configs, self._settings)
         self.topics.configure(topic, value.configs, config)
-        hidden = [one.log for (topic_id, _), one in self._opened.items() if topic_id == topic.id]
-        for log in [*(partition.log for partition in topic.partitions), *hidden]:
+        hidden = [one for (topic_id, _), one in self._opened.items() if topic_id == topic.id]
+        logs = [one.log for one in topic.opened]
+        for log in [*logs, *(one.log for one in hidden if one.late is None)]:
             log.apply(self._log_settings(topic))
         await self._tier(topic)
 
@@ -226,7 +237,7 @@ class Catalogue:
             return
         self.tiering.reconfigure(topic)
         count = len(topic.partitions)
-        for one in topic.partitions:
+        for one in topic.opened:
             if one.cold is None:
                 one.cold = await self.tiering.attach(
                     topic, one.index, one.log, count=count, leader_epoch=one.leader_epoch
@@ -296,6 +307,9 @@ class Catalogue:
             partition.cold = opened.cold
             topic.partitions.append(partition)
             self._late.pop(topic_id, None)
+            if (late := opened.late) is not None:
+                partition.late = late
+                self._lates.begin(partition, partial(self._open_late, partition))
         if self.tiering is not None:
             for topic_id in counts:
                 if (topic := self._known(topic_id)) is not None:
@@ -333,14 +347,44 @@ class Catalogue:
         async with self._opening:
             topic = self._known(topic_id)
             assert topic is not None, "only what is new is opened"
-            settings = self._log_settings(topic)
-            if self.tiering is None:
-                name = values.log_name(topic_id, index)
-                return Both(await self._directory.open_log(name, settings), None)
-            log = await self.tiering.open_log(self._directory, topic, index, settings)
             epoch = LeaderEpoch(value.leader_epoch)
-            cold = await self.tiering.attach(topic, index, log, count=count, leader_epoch=epoch)
-            return Both(log, cold)
+            try:
+                return await self._open_both(topic, index, count=count, leader_epoch=epoch)
+            except (StoreError, ColdError) as error:
+                late = PartitionLate(topic.name, index, str(error))
+                return Both(cast("Log", AbsentLog(late)), None, late)
+
+    async def _open_both(
+        self, topic: Topic, index: int, *, count: int, leader_epoch: LeaderEpoch
+    ) -> Both:
+        settings = self._log_settings(topic)
+        if self.tiering is None:
+            name = values.log_name(topic.id, index)
+            return Both(await self._directory.open_log(name, settings), None)
+        log = await self.tiering.open_log(
+            self._directory, topic, index, settings, count=count, leader_epoch=leader_epoch
+        )
+        try:
+            cold = await self.tiering.attach(
+                topic, index, log, count=count, leader_epoch=leader_epoch
+            )
+        except BaseException:
+            await self._close(log)
+            raise
+        return Both(log, cold)
+
+    async def _open_late(self, partition: Partition) -> None:
+        """One more try. From its success on it is a partition like any other."""
+        topic, count = partition.topic, len(partition.topic.partitions)
+        async with self._opening:
+            both = await self._open_both(
+                topic, partition.index, count=count, leader_epoch=partition.leader_epoch
+            )
+        partition.log, partition.cold, partition.late = both.log, both.cold, None
+        partition.log.apply(self._log_settings(topic))  # They may have changed meanwhile.
+        self.topics.generation += 1
+        if self.tiering is not None:
+            self.tiering.reconfigure(topic)
 
     def _remove(self, topic: Topic) -> None:
         """From now on nobody finds it; its files go, then the note that they must."""
@@ -360,9 +404,10 @@ class Catalogue:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+        await self._lates.close()
         await self._deletions.close()
-        logs = [one.log for topic in self.topics for one in topic.partitions]
-        logs += (one.log for one in self._opened.values())
+        logs = [one.log for topic in self.topics for one in topic.opened]
+        logs += (one.log for one in self._opened.values() if one.late is None)
         for first in range(0, len(logs), OPENING_GROUP):
             await asyncio.gather(*map(self._close, logs[first : first + OPENING_GROUP]))
 

@@ -68,6 +68,7 @@ CODES: Final[dict[type[BaseException], ErrorCode]] = {
     hot.DiskFull: ErrorCode.KAFKA_STORAGE_ERROR,
     hot.TooManyFiles: ErrorCode.KAFKA_STORAGE_ERROR,
     hot.ReadFailed: ErrorCode.KAFKA_STORAGE_ERROR,
+    broker.PartitionLate: ErrorCode.KAFKA_STORAGE_ERROR,
     # Damage stays until it is repaired: a consumer is told and may step over it, instead of asking
     # for ever.
     hot.DamagedOffsets: ErrorCode.CORRUPT_MESSAGE,

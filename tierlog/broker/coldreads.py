@@ -30,10 +30,11 @@ Place = tuple[str | bytes, int, int]
 
 
 class ColdReads:
-    __slots__ = ("_allowance", "_asked", "_changed", "_proxy", "_refused", "_told")
+    __slots__ = ("_allowance", "_asked", "_changed", "_client", "_proxy", "_refused", "_told")
 
-    def __init__(self, proxy: FetchProxy | None, *, bytes_max: int) -> None:
+    def __init__(self, proxy: FetchProxy | None, *, bytes_max: int, client: str) -> None:
         self._proxy = proxy
+        self._client = client
         self._asked: dict[Place, ColdRead | asyncio.Future[ColdRead]] = {}
         self._refused: set[Place] = set()
         """Not begun, since too many were under way; asked for again at the next look."""
@@ -73,6 +74,7 @@ class ColdReads:
                 Offset(place[2]),
                 bytes_max=bytes_max,
                 allowance=self._allowance,
+                client=self._client,
             )
         except TooManyReads:
             self._refused.add(place)

@@ -262,6 +262,13 @@ class Controller:
             await self._catalogue.applied(result.revision, name=topic.name)
         return result.succeeded
 
+    async def config_of(self, topic_id: bytes) -> TopicConfig | None:
+        """As the metastore has it now, whatever this node has heard; None: it is gone."""
+        known = await self._metastore.get(values.topic_key(topic_id))
+        if known is None:
+            return None
+        return topic_config(TopicState.from_bytes(known.value).configs, self._settings)
+
     async def alter(
         self, topic: Topic, changes: Sequence[Change], *, validate_only: bool = False
     ) -> None:

@@ -105,16 +105,30 @@ class Deletions:
         await self._each(
             [
                 partial(self._surely, partial(self._directory.delete_log, one.log))
-                for one in topic.partitions
+                for one in topic.opened
             ]
         )
+        await self._delete_late(topic)
         known = DeletedState(name=topic.name, partitions=len(topic.partitions))
         await self._tell(topic.id, known)
 
+    async def _delete_late(self, topic: Topic) -> None:
+        """What an opening that did not come to its end left."""
+        names = [values.log_name(topic.id, one.index) for one in topic.partitions if one.late]
+        present = set(self._directory.names()) if names else set()
+        await self._each(
+            [
+                partial(self._surely, partial(self._directory.delete_closed, name))
+                for name in names
+                if name in present
+            ]
+        )
+
     async def _abandon(self, topic: Topic) -> None:
         """Whoever waits at one of its logs hears at once that it is gone."""
-        for first in range(0, len(topic.partitions), GROUP):
-            some = topic.partitions[first : first + GROUP]
+        opened = topic.opened
+        for first in range(0, len(opened), GROUP):
+            some = opened[first : first + GROUP]
             await asyncio.gather(*(one.log.abandon() for one in some))
 
     async def _each(self, works: Sequence[Callable[[], Awaitable[None]]]) -> None:

@@ -93,6 +93,18 @@ class NotLeader(BrokerError):
     kind: ClassVar[Kind] = Kind.RETRY
 
 
+class PartitionLate(BrokerError):
+    """The partition is not open yet: its log is gone, and the store has not said where it ends."""
+
+    kind: ClassVar[Kind] = Kind.UNAVAILABLE
+
+    def __init__(self, topic: str, index: int, why: str) -> None:
+        super().__init__(
+            f"{topic}-{index} is not open: its log is gone, and it is begun again where the store "
+            f"says that it ended, once it does: {why}"
+        )
+
+
 class NotEnoughReplicas(BrokerError):
     """Fewer replicas are in sync than `min.insync.replicas` asks for."""
 
@@ -149,7 +161,8 @@ class RequestTimedOut(BrokerError):
 
 
 class ReadOnly(BrokerError):
-    """Another life of the cluster owns the bucket: what this node accepted would be lost to it."""
+    """Somebody else owns the bucket, or the partition in it, another life of the cluster or a copy
+    of this node: what was accepted here would be lost to it."""
 
     kind: ClassVar[Kind] = Kind.FENCED
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tierlog.broker.node import Node
     from tierlog.broker.partition import Partition
     from tierlog.broker.topics import Topic
+    from tierlog.fetchproxy.proxy import ColdRead
     from tierlog.hot import Log
     from tierlog.wire.messages.fetch import FetchRequest
 
@@ -38,6 +39,7 @@ class FetchRoute:
         "_log",
         "_min_bytes",
         "_partition",
+        "_proxy",
         "_topic",
         "_version",
         "generation",
@@ -60,6 +62,7 @@ class FetchRoute:
         self.key = key
         self._topic = topic
         self._partition = partition
+        self._proxy = node.proxy
         self._log = partition.log
         self._index = partition.index
         self._version = version
@@ -73,12 +76,17 @@ class FetchRoute:
         """The response from this offset on; None where anything is unusual."""
         log = self._log
         end = log.visible_end
+        cold: ColdRead | None = None
         if not log.log_start <= offset < end:
-            return None
-        try:
-            records = log.view(Offset(offset), bytes_max=self._bytes_max, end=end)
-        except TierlogError:
-            return None
+            cold = self._cold(offset)
+            if cold is None:
+                return None
+            records = cold.records
+        else:
+            try:
+                records = log.view(Offset(offset), bytes_max=self._bytes_max, end=end)
+            except TierlogError:
+                return None
         size = len(records)
         if size < self._min_bytes:
             return None
@@ -95,7 +103,21 @@ class FetchRoute:
             records,
             self._lists_aborted,
         )
-        return MayBlock(parts) if may_block(log, offset, size) else parts
+        blocks = may_block(log, offset, size) if cold is None else cold.may_block
+        return MayBlock(parts) if blocks else parts
+
+    def _cold(self, offset: int) -> ColdRead | None:
+        """What the bucket has and is here already, for a reader that reads on."""
+        partition, proxy = self._partition, self._proxy
+        cold = partition.cold
+        if cold is None or proxy is None:
+            return None
+        if not partition.log_start <= offset < min(cold.uploaded_end, self._log.log_start):
+            return None
+        # Less is for the long road, which waits for more: an answer here cannot be taken back.
+        if self._min_bytes > 1:
+            return None
+        return proxy.read_at_once(cold, Offset(offset), bytes_max=self._bytes_max)
 
 
 def route_of(request: FetchRequest, node: Node, version: int) -> FetchRoute | None:
@@ -116,6 +138,8 @@ def route_of(request: FetchRequest, node: Node, version: int) -> FetchRoute | No
     ):
         return None
     partition = topic.partitions[ask.partition]
+    if partition.late is not None:
+        return None
     if ask.current_leader_epoch >= 0 and ask.current_leader_epoch != partition.leader_epoch:
         return None
     return FetchRoute(node, topic, partition, request, key=key, version=version)

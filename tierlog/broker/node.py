@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tierlog.broker.catalogue import Catalogue
+from tierlog.broker.compaction import cleaner_settings, compacted
 from tierlog.broker.controller import Controller
 from tierlog.broker.errors import RestoreUnfinished
 from tierlog.broker.longpolls import LongPolls
@@ -28,12 +29,14 @@ from tierlog.cold.restoreplan import has_content, is_unfinished
 from tierlog.config import parse_address
 from tierlog.config.directories import LOGS, META
 from tierlog.hot import LogDirectory
+from tierlog.hot.cleaner import Cleaner
 from tierlog.hot.directory import FILES_MAX
 from tierlog.metastore import Compare, LocalMetaStore, Put, values
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from tierlog.broker.filling import Filling
     from tierlog.broker.request import Peer
     from tierlog.broker.topics import Topics
     from tierlog.config import NodeSettings
@@ -85,6 +88,9 @@ class Node:
             metastore, self.catalogue, settings, rng=env.rng, space=self.space
         )
         self._upkeep = Upkeep(env, self.catalogue, self.space, settings)
+        self.cleaner = Cleaner(
+            env, directory, lambda: compacted(self.topics), cleaner_settings(settings)
+        )
         self._loop_lag = LoopLag(env.clock, self.stats.loop_lag)
         directory.syncs.on_synced = self.stats.syncs.note
         self._advertised = (
@@ -133,6 +139,22 @@ class Node:
     def topics(self) -> Topics:
         return self.catalogue.topics
 
+    @property
+    def filling(self) -> Filling:
+        return self._upkeep.filling
+
+    @property
+    def hours_left(self) -> float:
+        """Until producers are refused for want of room, at the present rate; infinity where the
+        disk does not fill up."""
+        room = self.space.free_bytes - self.space.marks.refuse_bytes
+        return self.filling.hours_left(room, is_draining=self.is_draining)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether what is sealed leaves for the store, as far as the store is concerned."""
+        return self.tiering is not None and self.tiering.tier.is_draining
+
     def address_for(self, peer: Peer) -> tuple[str, int]:
         """Where clients are told to find this node: as advertised, else where this one did."""
         if self._advertised is not None:
@@ -150,6 +172,7 @@ class Node:
         await self.catalogue.load()
         self._spawn(self.catalogue.follow(), "catalogue")
         self._spawn(self._upkeep.run(), "upkeep")
+        self._spawn(self.cleaner.run(), "cleaner")
         self._loop_lag.start()
 
     async def _start_tiering(self, store: ObjectStore, cluster: values.ClusterState) -> None:
@@ -161,6 +184,7 @@ class Node:
             cluster=cluster,
             on_founded=self._note_founded,
             on_foreign=self.space.fence,
+            config_of=self.controller.config_of,
         )
         self.tiering, self.proxy = tiering, tiering.proxy
         self.catalogue.use(tiering)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tierlog.broker.errors import (
     FencedLeaderEpoch,
     NotEnoughReplicas,
+    ReadOnly,
     RecordsRefused,
     TooManyRecords,
     TransactionsNotServed,
@@ -29,6 +30,7 @@ from tierlog.records.timestamps import fill_max_timestamp
 from tierlog.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 
 if TYPE_CHECKING:
+    from tierlog.broker.errors import PartitionLate
     from tierlog.broker.topics import Topic
     from tierlog.cold.prefix import ColdPrefix
     from tierlog.config import TopicConfig
@@ -58,6 +60,7 @@ class Partition:
         "_wants_keys",
         "cold",
         "index",
+        "late",
         "leader_epoch",
         "log",
         "topic",
@@ -69,6 +72,8 @@ class Partition:
         self.log = log
         self.cold: ColdPrefix | None = None
         """What is in the bucket; None for a topic that is not tiered."""
+        self.late: PartitionLate | None = None
+        """Why there is no log yet; None once there is."""
         self.leader_epoch = leader_epoch
         self.configure(topic.config)
 
@@ -135,7 +140,10 @@ class Partition:
         return LeaderEpochs([*older, *(one for one in local.entries if one.leader_epoch > last)])
 
     def append(self, batch: memoryview, now_ms: int) -> Appended:
-        """Check one produced batch and write it. Raises what is wrong with it."""
+        """Check one produced batch and write it. Raises what is wrong with it, and `ReadOnly` once
+        somebody else publishes the partition."""
+        if self.cold is not None:
+            self.check_fence()
         before, after = self._before_max_ms, self._after_max_ms
         header = validate_produced(
             batch,
@@ -153,6 +161,12 @@ class Partition:
             check_may_unfold(header)
             check_keys(batch)
         return self.log.append(batch, header, leader_epoch=self.leader_epoch, now_ms=now_ms)
+
+    def check_fence(self) -> None:
+        """Raises `ReadOnly` once somebody else publishes the partition."""
+        cold = self.cold
+        if cold is not None and cold.fence is not None:
+            raise ReadOnly(f"{self.topic.name}-{self.index} takes no more records: {cold.fence}")
 
     def _with_max_timestamp(self, batch: memoryview, now_ms: int) -> BatchHeader:
         """The client left the batch's largest timestamp to the broker."""
@@ -204,11 +218,18 @@ def check_keys(batch: memoryview) -> None:
         raise RecordsRefused(f"{len(keyless)} records without a key", keyless)
 
 
+def segment_ms(config: TopicConfig) -> int:
+    """What is in the active segment is not compacted: it is sealed in time for that."""
+    if "compact" in config.cleanup_policy:
+        return min(config.segment_ms, config.max_compaction_lag_ms)
+    return config.segment_ms
+
+
 def log_settings(config: TopicConfig, *, producer_expiration_ms: int) -> LogSettings:
     """What the local log needs to know of a topic's settings."""
     return LogSettings(
         segment_bytes=config.segment_bytes,
-        segment_ms=config.segment_ms,
+        segment_ms=segment_ms(config),
         index_interval_bytes=config.index_interval_bytes,
         flush_messages=config.flush_messages,
         flush_ms=config.flush_ms,

@@ -12,6 +12,7 @@ from tierlog.broker.errors import InvalidRequest
 from tierlog.broker.topics import check_name
 
 if TYPE_CHECKING:
+    from tierlog.broker.call import Call
     from tierlog.broker.node import Node
     from tierlog.broker.topics import Topic
 
@@ -36,6 +37,12 @@ def topic_of(name: str, node: Node) -> Topic:
         return topic
     check_name(name)
     return node.topics.named(name)
+
+
+async def in_bucket(topic: Topic, call: Call, *, only_checks: bool) -> None:
+    """Returns once the bucket knows how long the topic's records live (U7b)."""
+    if not only_checks and (tiering := call.node.tiering) is not None:
+        await tiering.tell_policy(topic)
 
 
 def check_node(name: str, node: Node) -> None:

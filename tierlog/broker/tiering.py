@@ -13,15 +13,19 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tierlog.broker.errors import ClusterInStore, UnknownTopic
+from tierlog.broker.errors import ClusterInStore, PolicyViolation, UnknownTopic
 from tierlog.cold.clusterstate import TopicRecord
+from tierlog.cold.expiry import covering
 from tierlog.cold.head import Incarnation
 from tierlog.cold.refusals import ForeignIncarnation
 from tierlog.cold.restore import find_clusters
+from tierlog.cold.scrubber import Scrubber
 from tierlog.cold.tier import ColdTier
+from tierlog.cold.tieredpartition import STORE_AWAY
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
-from tierlog.config.directories import CACHE
+from tierlog.config.directories import CACHE, COLD
 from tierlog.errors import TierlogError
+from tierlog.fetchproxy.clients import Price
 from tierlog.fetchproxy.proxy import FetchProxy
 from tierlog.fetchproxy.settings import ProxySettings, default_cache_bytes
 from tierlog.metastore import values
@@ -33,13 +37,14 @@ if TYPE_CHECKING:
 
     from tierlog.broker.partition import Partition
     from tierlog.broker.topics import Topic
+    from tierlog.cold.head import Policy
     from tierlog.cold.prefix import ColdPrefix
     from tierlog.config import NodeSettings, TopicConfig
     from tierlog.env import Env
     from tierlog.hot import Log, LogDirectory, LogSettings
     from tierlog.metastore.values import ClusterState
     from tierlog.objectstore.port import ObjectStore
-    from tierlog.types import LeaderEpoch
+    from tierlog.types import LeaderEpoch, Offset
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +56,12 @@ READY_POLL_S = 0.1
 
 READY_WAIT_S = 30.0
 """How long a deletion waits for the store; clients give up after 30 s by default."""
+
+FIRST_EPOCH = 0
+"""Of a partition that was just made: every start of the node takes the next one."""
+
+POLICY_WAIT_S = 15.0
+"""How long a change of retention waits for the store: half of what clients do by default."""
 
 AUTOMATIC = -1
 """Of `tierlog.cache.bytes`."""
@@ -83,8 +94,10 @@ class Tiering:
         cluster: ClusterState,
         on_founded: Callable[[], Awaitable[None]],
         on_foreign: Callable[[TierlogError], None],
+        config_of: Callable[[bytes], Awaitable[TopicConfig | None]] | None = None,
         tier_settings: TierSettings | None = None,
     ) -> None:
+        """`config_of` reads a topic's settings as the metastore has them now; None: it is gone."""
         self.store = store
         self.tier = ColdTier(
             env,
@@ -102,7 +115,18 @@ class Tiering:
             else partial(check_store_is_free, store, cluster.id),
             on_founded=on_founded,
             on_refused=self._refused,
+            policy_of=None if config_of is None else partial(policy_of, config_of),
         )
+        self.scrubber = Scrubber(
+            env,
+            store,
+            self.tier.partitions,
+            self.tier.maker.pages,
+            path=f"{data}/{COLD}",
+            stats=self.tier.stats,
+            probe=partial(probe, store, env.rng),
+        )
+        self.tier.chores.append(self.scrubber)
         self.proxy = FetchProxy(env, store, proxy_settings(env, settings, data), f"{data}/{CACHE}")
         self._env = env
         self._on_foreign = on_foreign
@@ -130,14 +154,29 @@ class Tiering:
     # Topics
 
     async def open_log(
-        self, directory: LogDirectory, topic: Topic, index: int, settings: LogSettings
+        self,
+        directory: LogDirectory,
+        topic: Topic,
+        index: int,
+        settings: LogSettings,
+        *,
+        count: int,
+        leader_epoch: LeaderEpoch,
     ) -> Log:
         """A log that does not go on from where the bucket ends is begun anew there (rule 5.1)."""
         name = values.log_name(topic.id, index)
         if not topic.config.remote_storage_enable:
             return await directory.open_log(name, settings)
         return await self.tier.maker.open_log(
-            directory, name, settings, topic_id=topic.id.hex(), index=index
+            directory,
+            name,
+            settings,
+            topic_id=topic.id.hex(),
+            topic=record_of(topic, count),
+            index=index,
+            leader_epoch=leader_epoch,
+            tiering=tiering_of(topic.config),
+            is_first=leader_epoch == FIRST_EPOCH,
         )
 
     async def attach(
@@ -220,11 +259,41 @@ class Tiering:
             except OSError as fault:
                 logger.warning("the copy of a deleted partition's manifest stays: %s", fault)
 
-    def check_may_delete(self, cold: ColdPrefix) -> None:
-        """Raises why HEAD cannot be told that records in the bucket are deleted, if that is for
-        good: by a store that lies, or belongs to another life of the cluster."""
+    def check_may_delete(self, cold: ColdPrefix, end: Offset) -> None:
+        """Raises why records of the bucket below `end` cannot be deleted, if that is for good: by a
+        hold, by a store that lies, or by one that belongs to another life of the cluster."""
         if cold.log_start < cold.uploaded_end and self.tier.refusal is not None:
             raise self.tier.refusal
+        head = cold.head
+        held = None if head is None else covering(head.holds, head.log_start, end)
+        if held is not None:
+            raise PolicyViolation(f"offsets {held.start} to {held.end - 1} are on hold {held.id}")
+
+    async def tell_policy(self, topic: Topic) -> None:
+        """How long the topic's records live stands in the bucket when this returns (U7b).
+
+        Raises what keeps it from there: the setting is stored and holds all the same, and nothing
+        expires or is deleted by an older one, but a node that knows only the bucket would not know
+        of it. To ask again does no harm. A store that is away is waited for, but not for long.
+        """
+        topic_id, pause_s, clock = topic.id.hex(), READY_POLL_S, self._env.clock
+        until, said = clock.monotonic() + POLICY_WAIT_S, self.tier.last_error
+        while not self.tier.is_policy_told(topic_id):
+            if self.tier.refusal is not None:
+                raise self.tier.refusal
+            if self.tier.is_ready:
+                try:
+                    await self.tier.tell_policy(topic_id)
+                    continue
+                except STORE_AWAY as fault:
+                    said = str(fault)
+            if clock.monotonic() >= until:
+                raise StoreUnavailable(
+                    f"the settings of {topic.name} are stored, and nothing of it expires until the "
+                    f"bucket knows of them: {said}"
+                )
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, 1.0)
 
     async def delete_records(self, partition: Partition) -> None:
         """What is trimmed in the log is deleted in the bucket when this returns. A publish may come
@@ -237,7 +306,7 @@ class Tiering:
         assert cold is not None, "a tiered partition"
         pause_s, waited_s = READY_POLL_S, 0.0
         while cold.log_start < (start := min(partition.log.trimmed_to, cold.uploaded_end)):
-            self.check_may_delete(cold)
+            self.check_may_delete(cold, start)
             if key not in self.tier.partitions:
                 raise UnknownTopic(partition.topic.name)
             if self.tier.is_ready:
@@ -288,8 +357,17 @@ def tier_settings_of(settings: NodeSettings) -> TierSettings:
     )
 
 
+async def policy_of(
+    config_of: Callable[[bytes], Awaitable[TopicConfig | None]], topic_id: str
+) -> Policy | None:
+    config = await config_of(bytes.fromhex(topic_id))
+    return None if config is None else tiering_of(config).policy
+
+
 def proxy_settings(env: Env, settings: NodeSettings, data: str) -> ProxySettings:
     wanted = settings.tierlog_cache_bytes
     return ProxySettings(
-        cache_bytes=default_cache_bytes(env.disk, data) if wanted == AUTOMATIC else wanted
+        cache_bytes=default_cache_bytes(env.disk, data) if wanted == AUTOMATIC else wanted,
+        gets_per_second=settings.tierlog_cold_gets_per_second,
+        price=Price(get=settings.tierlog_price_get_usd, gigabyte=settings.tierlog_price_get_gb_usd),
     )

@@ -25,7 +25,8 @@ INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 class Topic:
-    """One topic and its partitions, by index. All of them are led by this node."""
+    """One topic and its partitions, by index. All of them are led by this node; those that are
+    late have no log yet."""
 
     __slots__ = ("config", "id", "name", "name_bytes", "overrides", "partitions", "stats")
 
@@ -44,10 +45,18 @@ class Topic:
     def is_internal(self) -> bool:
         return self.name in INTERNAL
 
+    @property
+    def opened(self) -> list[Partition]:
+        """Those that have their log: all, but for those that are late."""
+        return [one for one in self.partitions if one.late is None]
+
     def partition(self, index: int) -> Partition:
-        """Raises `UnknownPartition`."""
+        """Raises `UnknownPartition`, and `PartitionLate`."""
         if 0 <= index < len(self.partitions):
-            return self.partitions[index]
+            found = self.partitions[index]
+            if found.late is not None:
+                raise found.late
+            return found
         raise UnknownPartition(self.name, index)
 
     def configure(self, overrides: dict[str, str], config: TopicConfig) -> None:
@@ -110,6 +119,10 @@ class Topics:
     def configure(self, topic: Topic, overrides: dict[str, str], config: TopicConfig) -> None:
         self.generation += 1
         topic.configure(overrides, config)
+
+    def produced_bytes(self) -> int:
+        """Since the node started; topics that are gone included."""
+        return self.departed.bytes_in + sum(one.stats.bytes_in for one in self.by_name.values())
 
     def partition_count(self) -> int:
         return sum(len(topic.partitions) for topic in self.by_name.values())

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from tierlog.broker.filling import Filling
 from tierlog.hot.errors import DiskFull, LogClosed, LogError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Upkeep:
         self._catalogue = catalogue
         self._space = space
         self._settings = settings
+        self.filling = Filling()
 
     async def run(self) -> None:
         """For ever."""
@@ -50,11 +52,21 @@ class Upkeep:
         while True:
             await asyncio.sleep(TICK_S)
             self._space.look()
+            self._note_filling()
             await self._each(self._age)
             if clock.monotonic() >= next_retention:
                 await self._each(self._expire)
                 interval_s = self._settings.log_retention_check_interval_ms / 1000
                 next_retention = clock.monotonic() + interval_s
+
+    def _note_filling(self) -> None:
+        now_s = self._env.clock.monotonic()
+        if self.filling.is_due(now_s):
+            self.filling.note(
+                now_s,
+                free_bytes=self._space.free_bytes,
+                produced_bytes=self._catalogue.topics.produced_bytes(),
+            )
 
     async def _each(self, work: Callable[[Partition], None]) -> None:
         for number, partition in enumerate(self._partitions()):
@@ -71,7 +83,7 @@ class Upkeep:
 
     def _partitions(self) -> Iterator[Partition]:
         for topic in self._catalogue.topics:
-            yield from list(topic.partitions)
+            yield from topic.opened
 
     def _age(self, partition: Partition) -> None:
         log, now_ms = partition.log, self._env.clock.now_ms()

@@ -8,7 +8,16 @@ import typer
 from tierlog.cli.cost import cost_app
 from tierlog.cli.failure import told
 from tierlog.cli.formats import Format
-from tierlog.cli.options import DEFAULT_BOOTSTRAP, DEFAULT_HTTP, AsJson, Bootstrap, TopicName
+from tierlog.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_HTTP,
+    AsJson,
+    Bootstrap,
+    ClusterId,
+    Sets,
+    TopicName,
+)
+from tierlog.cli.store import store_app
 from tierlog.cli.store_orphans import orphans
 from tierlog.cli.topic_commands import topic_app
 
@@ -22,7 +31,6 @@ app = typer.Typer(
 )
 app.add_typer(topic_app, name="topic")
 app.add_typer(cost_app, name="cost")
-store_app = typer.Typer(help="Look into the object store, without a broker.", no_args_is_help=True)
 store_app.command("orphans")(orphans)
 app.add_typer(store_app, name="store")
 
@@ -137,6 +145,66 @@ def restore(
 
 
 @app.command()
+def verify(
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TOPIC", help="All, by default.", show_default=False),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="file:///path or s3://bucket/prefix.  [default: the folder DIR-store]",
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="A node's data: its copies of manifests are compared."),
+    ] = None,
+    cluster_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Which cluster, if the store holds several."),
+    ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read every object and check every hash.")
+    ] = False,
+    state: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="With --deep: go on where a run with this file ended."),
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="BYTES/S", help="Read no faster, as 50M.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting, as s3.endpoint; repeatable."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that the object store has everything that was published, unchanged.
+
+    Asks the store alone and writes nothing. Exit code 1 if something is damaged; each finding says
+    what to do.
+    """
+    with told():
+        from tierlog.cli.verify import VerifyOptions, run_verify
+
+        run_verify(
+            VerifyOptions(
+                topics=tuple(topics or ()),
+                store=store,
+                data=data,
+                cluster_id=cluster_id,
+                is_deep=deep,
+                state=state,
+                rate=rate,
+                sets=tuple(sets or ()),
+                as_json=as_json,
+            )
+        )
+
+
+@app.command()
 def node(
     http: Annotated[
         str,
@@ -151,6 +219,58 @@ def node(
         from tierlog.cli.node import show
 
         show(http, as_json=as_json)
+
+
+@app.command()
+def explain(
+    topic: TopicName,
+    partition: Annotated[
+        int | None, typer.Argument(metavar="[PARTITION]", min=0, show_default=False)
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every segment, not only runs of one fate.")
+    ] = False,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            envvar="TIERLOG_HTTP",
+            help=f"Where the node speaks HTTP.  [default: {DEFAULT_HTTP}]",
+        ),
+    ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="The node's other address: its host is asked at port 8080."
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Ask no node, only the bucket: what it can tell."),
+    ] = None,
+    cluster_id: ClusterId = None,
+    sets: Sets = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show where each segment is, why it is not uploaded, dropped or expired yet, and when."""
+    with told():
+        from tierlog.cli.explain import ExplainOptions, run_explain
+
+        options = ExplainOptions(
+            topic=topic,
+            partition=partition,
+            every=every,
+            as_json=as_json,
+            http=http,
+            bootstrap=bootstrap,
+        )
+        if store is None:
+            run_explain(options)
+            return
+        from tierlog.cli.bucket import settings_of
+        from tierlog.cli.explain_store import run_offline
+
+        run_offline(options, settings_of(store, sets or ()), cluster_id)
 
 
 @app.command()

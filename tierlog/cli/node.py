@@ -4,26 +4,25 @@ Nothing of Kafka's protocol: what a node knows of itself, its disk and its traff
 ask for. `--json` prints the answer as it came.
 """
 
-import http.client
-import json
+from http import HTTPStatus
 from typing import Any
 
 import typer
 
-from tierlog.cli.failure import Refused, usage
+from tierlog.cli.asking import address_of, ask, no_node, parsed
 from tierlog.cli.progress import show_bytes, show_seconds
 from tierlog.cli.tables import print_table
-from tierlog.config import Address, InvalidConfig, parse_address
+from tierlog.config import Address
 
-ANSWER_S = 10.0
 DAY_S = 86_400
+HOURS_AS_MINUTES = 2
+HOURS_AS_DAYS = 96
 FAILING_MAX = 10
 """Partitions that are named with their error: one cause often holds for all."""
-ADVICE = "give --http the address that the node's ready line has after http="
 
 
 def show(place: str, *, as_json: bool) -> None:
-    text, state = _answer(_address(place))
+    text, state = _answer(address_of(place))
     if as_json:
         typer.echo(text.rstrip("\n"))
         return
@@ -35,48 +34,12 @@ def show(place: str, *, as_json: bool) -> None:
             print_table(rows, right=("size", "cold", "lag", "produced", "fetched"))
 
 
-def _address(place: str) -> Address:
-    try:
-        return parse_address(place.removeprefix("http://").rstrip("/"), name="--http", port_min=1)
-    except InvalidConfig:
-        raise usage(f"--http is '{place}'; it must be HOST:PORT, as 127.0.0.1:8080") from None
-
-
 def _answer(address: Address) -> tuple[str, dict[str, Any]]:
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_S)
-    try:
-        connection.request("GET", "/state")
-        answer = connection.getresponse()
-        text = answer.read().decode(errors="replace")
-    except http.client.HTTPException:  # First: that the peer hung up is an OSError as well.
-        raise Refused(f"what answers at {address} speaks no HTTP; {ADVICE}") from None
-    except OSError as error:
-        raise _nobody(address, error) from None
-    finally:
-        connection.close()
-    state = _parsed(text)
-    if answer.status != http.client.OK or state is None:
-        raise Refused(f"what answers at {address} is no node of tierlog; {ADVICE}")
+    status, text = ask(address, "/state")
+    state = parsed(text)
+    if status != HTTPStatus.OK or state is None or "node_id" not in state:
+        raise no_node(address)
     return text, state
-
-
-def _nobody(address: Address, error: OSError) -> Refused:
-    if isinstance(error, TimeoutError):
-        why = "no answer in time"
-    else:
-        why = (error.strerror or str(error)).lower()
-    return Refused(
-        f"nothing answers at {address} ({why}); start a node with `tierlog serve --http {address}`"
-        ", or name another address with --http"
-    )
-
-
-def _parsed(text: str) -> dict[str, Any] | None:
-    try:
-        state = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return state if isinstance(state, dict) and "node_id" in state else None
 
 
 # What people read
@@ -94,6 +57,9 @@ def summary(state: dict[str, Any]) -> list[str]:
         ("data", disk["path"]),
         ("store", state["store"]),
         ("cold tier", tier_line(state.get("tier"))),
+        ("READ-ONLY", read_only(state)),
+        ("NOT OPEN", late(state)),
+        ("scrub", scrub_line(state.get("tier"))),
         ("disk", disk_line(disk)),
         ("connections", connection_line(connections)),
     ]
@@ -110,7 +76,24 @@ def disk_line(disk: dict[str, Any]) -> str:
     )
     if disk["is_refusing"]:
         return f"{line}: REFUSED NOW"
-    return f"{line}: slowed by {disk['throttle_ms']} ms now" if disk["throttle_ms"] else line
+    if disk["throttle_ms"]:
+        line = f"{line}: slowed by {disk['throttle_ms']} ms now"
+    return line + left_words(disk)
+
+
+def left_words(disk: dict[str, Any]) -> str:
+    """How long there is room, where the disk fills up."""
+    hours = disk.get("hours_left")
+    if hours is None:
+        return ""
+    rate = show_bytes(disk["filling_bytes_per_s"])
+    return f"; {show_hours(hours)} left at {rate}/s"
+
+
+def show_hours(hours: float) -> str:
+    if hours < HOURS_AS_MINUTES:
+        return f"{60 * hours:.0f} minutes"
+    return f"{hours:.1f} hours" if hours < HOURS_AS_DAYS else f"{hours / 24:,.0f} days"
 
 
 def tier_line(tier: dict[str, Any] | None) -> str:
@@ -124,7 +107,58 @@ def tier_line(tier: dict[str, Any] | None) -> str:
         f"{show_bytes(uploads['dropped_bytes'])} dropped locally, "
         f"{show_bytes(reads['read_bytes'])} read; {count:,} requests, {errors:,} failed"
     )
+    if backlog := waiting(tier):
+        numbers = f"{backlog}; {numbers}"
     return numbers if tier["trouble"] is None else f"{tier['trouble']}; {numbers}"
+
+
+def waiting(tier: dict[str, Any]) -> str:
+    """What is sealed and not in the store; nothing where nothing is."""
+    backlog = tier.get("backlog") or {}
+    if not backlog.get("segments"):
+        return ""
+    age = show_age(backlog["lag_ms"] / 1000)
+    return (
+        f"{show_bytes(backlog['bytes'])} in {backlog['segments']:,} segments wait, "
+        f"the oldest for {age}"
+    )
+
+
+def read_only(state: dict[str, Any]) -> str:
+    """Partitions that take no more records, by name."""
+    found = [
+        f"{each['name']}-{one['index']}: {one['fence']}"
+        for each in state["topics"]
+        for one in each["partitions"]
+        if one.get("fence")
+    ]
+    more = f"; {len(found) - 1} more partitions" if len(found) > 1 else ""
+    return f"{found[0]}{more}" if found else ""
+
+
+def late(state: dict[str, Any]) -> str:
+    """Partitions that are not open yet, by name."""
+    found = [one["reason"] for each in state["topics"] for one in each.get("late_partitions", ())]
+    more = f"; {len(found) - 1} more partitions" if len(found) > 1 else ""
+    return f"{found[0]}{more}" if found else ""
+
+
+def scrub_line(tier: dict[str, Any] | None) -> str:
+    """What was looked at in the store since the start; first, what is damaged."""
+    if tier is None or "scrub" not in tier:  # An older node.
+        return ""
+    scrub, done = tier["scrub"], tier["uploads"]
+    numbers = (
+        f"{done['scrubbed_manifests']:,} manifests, {done['scrubbed_objects']:,} objects and "
+        f"{show_bytes(done['scrubbed_bytes'])} checked, {done['scrub_repairs']:,} repaired"
+    )
+    if not scrub["findings"]:
+        return numbers
+    first = scrub["named"][0]
+    return (
+        f"{scrub['findings']:,} DAMAGED, as {first['kind']} in {first['place']} "
+        f"({first['key']}): {first['advice']}; {numbers}"
+    )
 
 
 def connection_line(connections: dict[str, Any]) -> str:

@@ -15,3 +15,20 @@ Bootstrap = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        show_default=False,
+        help="file:///path or s3://bucket/prefix.  [default: the folder ./tierlog-data-store]",
+    ),
+]
+ClusterId = Annotated[
+    str | None,
+    typer.Option("--cluster-id", metavar="ID", help="Which cluster, if the store holds several."),
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting, as s3.endpoint; repeatable."),
+]

@@ -14,6 +14,8 @@ from tierlog.types import Bytes
 
 GZIP = 16 + zlib.MAX_WBITS
 """zlib's word for: with gzip's header and trailer. The time in the header is then 0."""
+GZIP_BEGINS = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00"
+"""gzip's header as `compress` makes it; one byte for the operating system follows."""
 LEVEL = 6
 """9 saves one byte in two hundred and takes half as long again."""
 
@@ -55,3 +57,10 @@ def decompress(data: Bytes, *, key: str, size_max: int) -> bytes:
     if not decompressor.eof or decompressor.unused_data:
         raise ColdCorrupt(key, "it is cut short, or something lies behind its end")
     return found
+
+
+def require_plain(data: Bytes, *, key: str) -> None:
+    """`ColdCorrupt` where the gzip header holds what we never put there: nobody reads those bytes,
+    so nothing else tells that they were changed."""
+    if bytes(data[: len(GZIP_BEGINS)]) != GZIP_BEGINS:
+        raise ColdCorrupt(key, "its gzip header is not the one that was written")

@@ -11,17 +11,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tierlog.cold import codec, lookup, replacing, tree
-from tierlog.cold.head import PageRef
+from tierlog.cold import codec, expiry, lookup, replacing, shedding, tree
+from tierlog.cold.head import DELETE_RECORDS, RETENTION_BYTES, RETENTION_MS, PageRef
 from tierlog.cold.publisher import Draft
-from tierlog.cold.refusals import NotNext, RunChanged, name_of
+from tierlog.cold.refusals import NotNext, PolicyDiffers, RunChanged, name_of
 from tierlog.hot.log import FIRST_OFFSET
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from tierlog.cold.entry import Entry
-    from tierlog.cold.head import Head
+    from tierlog.cold.head import Head, Policy
     from tierlog.cold.layout import PartitionKeys
     from tierlog.cold.page import Page
     from tierlog.env import Env
@@ -44,6 +44,7 @@ class Append:
         env: Env,
         limits: tree.Limits = tree.LIMITS,
         trimmed_to: Offset = FIRST_OFFSET,
+        grace_ms: int = GARBAGE_GRACE_MS,
     ) -> None:
         """`trimmed_to`: what lies below was given up. HEAD starts there, at its end at the latest;
         where that is past what was uploaded, the offsets up to the first segment are skipped
@@ -55,6 +56,7 @@ class Append:
         self._env = env
         self._limits = limits
         self._trimmed_to = trimmed_to
+        self._grace_ms = grace_ms
 
     async def __call__(self, head: Head) -> Draft | None:
         now_ms = self._env.clock.now_ms()
@@ -64,7 +66,9 @@ class Append:
         wanted = await self._not_yet_in(head)
         if not wanted:
             return None
-        grown = _started(tree.extend(head, wanted), self._trimmed_to)
+        grown = tree.extend(head, wanted)
+        start = min(self._trimmed_to, grown.next_offset)
+        grown = shedding.moved(grown, start, why=DELETE_RECORDS, now_ms=now_ms)
         opened = {
             ref.key: await self._read(ref) for ref in tree.to_open(grown, limits=self._limits)
         }
@@ -72,7 +76,7 @@ class Append:
             tree.seal,
             grown,
             mint=partial(_mint, self._env),
-            not_before_ms=now_ms + GARBAGE_GRACE_MS,
+            not_before_ms=now_ms + self._grace_ms,
             opened=opened,
             limits=self._limits,
         )
@@ -170,20 +174,99 @@ class Replace:
 
 class MoveLogStart:
     """Nothing before this offset is served any more. Never back; beyond the end is allowed (U10):
-    the next `Append` then skips."""
+    the next `Append` then skips. Its objects are `Expire`'s business."""
 
-    def __init__(self, log_start: Offset) -> None:
+    def __init__(self, log_start: Offset, *, now_ms: int = -1) -> None:
         self._log_start = log_start
+        self._now_ms = now_ms
 
     async def __call__(self, head: Head) -> Draft | None:
         if head.log_start >= self._log_start:
             return None
-        return Draft(head=replace(head, log_start=self._log_start))
+        start, now_ms = self._log_start, self._now_ms
+        return Draft(head=shedding.moved(head, start, why=DELETE_RECORDS, now_ms=now_ms))
+
+
+class SetPolicy:
+    """By this the topic's records expire from now on; also where it says the same (U7b)."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    async def __call__(self, head: Head) -> Draft | None:
+        if head.policy == self._policy:
+            return None
+        version = head.policy_version + 1
+        return Draft(head=replace(head, policy=self._policy, policy_version=version))
+
+
+class Expire:
+    """Move the start by retention, and make garbage of what lies below it, whoever moved it there.
+
+    A bounded piece, and the same choice again on a later HEAD: what a commit did whose answer was
+    lost is not found a second time. Raises `PolicyDiffers` unless HEAD says the same policy.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        read: Callable[[PageRef], Awaitable[Page]],
+        env: Env,
+        grace_ms: int,
+        unpublished_bytes: int,
+    ) -> None:
+        self._policy = policy
+        self._read = read
+        self._env = env
+        self._grace_ms = grace_ms
+        self._unpublished_bytes = unpublished_bytes
+        self.due_ms: float = 0
+        """When time alone expires more; known after a call."""
+        self.shed: shedding.Shed | None = None
+        """What the last call made garbage of."""
+
+    async def __call__(self, head: Head) -> Draft | None:
+        if head.policy != self._policy:
+            raise PolicyDiffers(of=name_of(head))
+        now_ms = self._env.clock.now_ms()
+        opened: dict[str, Page] = {}
+        started = await self._started(head, opened, now_ms)
+        while isinstance(found := self._shed(started, opened, now_ms), PageRef):
+            opened[found.key] = await self._read(found)
+        self.shed = found
+        return None if found.head == head else Draft(head=found.head)
+
+    async def _started(self, head: Head, opened: dict[str, Page], now_ms: int) -> Head:
+        while isinstance(found := self._choose(head, opened, now_ms), PageRef):
+            opened[found.key] = await self._read(found)
+        self.due_ms = found.due_ms
+        head = shedding.moved(head, found.time_end, why=RETENTION_MS, now_ms=now_ms)
+        return shedding.moved(head, found.size_end, why=RETENTION_BYTES, now_ms=now_ms)
+
+    def _choose(self, head: Head, opened: tree.Opened, now_ms: int) -> expiry.Choice | PageRef:
+        return expiry.choose(
+            head,
+            opened,
+            policy=self._policy,
+            now_ms=now_ms,
+            unpublished_bytes=self._unpublished_bytes,
+        )
+
+    def _shed(self, head: Head, opened: tree.Opened, now_ms: int) -> shedding.Shed | PageRef:
+        return shedding.shed(head, opened, not_before_ms=now_ms + self._grace_ms)
+
+
+class Collected:
+    """These objects are deleted: HEAD forgets them."""
+
+    def __init__(self, keys: Collection[str]) -> None:
+        self._keys = frozenset(keys)
+
+    async def __call__(self, head: Head) -> Draft | None:
+        left = tuple(one for one in head.garbage if one.key not in self._keys)
+        return None if len(left) == len(head.garbage) else Draft(head=replace(head, garbage=left))
 
 
 def _mint(env: Env) -> int:
     return int.from_bytes(env.rng.randbytes(8))
-
-
-def _started(head: Head, log_start: Offset) -> Head:
-    return replace(head, log_start=max(head.log_start, min(log_start, head.next_offset)))

@@ -16,11 +16,18 @@ from tierlog.cold.entry import Entry
 from tierlog.cold.entry_codec import entry_value, read_entry, read_epochs
 from tierlog.cold.errors import ColdCorrupt, InvariantBroken, NewerFormat
 from tierlog.cold.fields import Fields
+from tierlog.cold.garbage_codec import (
+    garbage_value,
+    leaving_value,
+    read_expired,
+    read_garbage,
+    read_garbage_end,
+    read_policy,
+)
 from tierlog.cold.head import (
     FORMAT,
     INDEX_REFS_MAX,
     LEAF_ENTRIES_MAX,
-    Garbage,
     Head,
     Hold,
     Incarnation,
@@ -28,7 +35,7 @@ from tierlog.cold.head import (
     Skip,
     Writer,
 )
-from tierlog.cold.layout import KEY_CHARACTERS_MAX, parse_page_key, parse_segment_key
+from tierlog.cold.layout import KEY_CHARACTERS_MAX, parse_page_key
 from tierlog.cold.page import IndexPage, LeafPage, Page, Row, Rows
 from tierlog.types import Bytes, LeaderEpoch, Offset, TimestampMs
 
@@ -64,13 +71,16 @@ def decode_head(data: Bytes, *, key: str) -> Head:
         next_offset=Offset(fields.integer("next_offset")),
         leader_epochs=read_epochs(fields),
         policy_version=fields.integer("policy_version"),
+        policy=read_policy(fields),
         holds=tuple(_read_hold(one) for one in fields.inners("holds", LISTED_MAX)),
         records=fields.integer("records"),
         bytes=fields.integer("bytes"),
         entries=tuple(read_entry(one) for one in fields.inners("entries", LISTED_MAX)),
         leaves=tuple(read_ref(one) for one in fields.inners("leaves", LISTED_MAX)),
         indexes=tuple(read_ref(one) for one in fields.inners("indexes", LISTED_MAX)),
-        garbage=tuple(_read_garbage(one) for one in fields.inners("garbage", GARBAGE_MAX)),
+        garbage=tuple(read_garbage(one) for one in fields.inners("garbage", GARBAGE_MAX)),
+        garbage_end=read_garbage_end(fields),
+        expired=read_expired(fields),
         skips=tuple(_read_skip(one) for one in fields.inners("skips", LISTED_MAX)),
         chain_anchor=fields.digest("chain_anchor"),
         published_ms=fields.integer("published_ms", -1),
@@ -86,7 +96,7 @@ def head_value(head: Head) -> dict[str, object]:
         "chain_anchor": head.chain_anchor,
         "entries": [entry_value(entry) for entry in head.entries],
         "format": FORMAT,
-        "garbage": [one._asdict() for one in head.garbage],
+        "garbage": [garbage_value(one) for one in head.garbage],
         "holds": [one._asdict() for one in head.holds],
         "incarnation": head.incarnation._asdict(),
         "indexes": [ref_value(ref) for ref in head.indexes],
@@ -106,7 +116,7 @@ def head_value(head: Head) -> dict[str, object]:
         "topic_id": head.topic_id,
         "version": head.version,
         "writer": head.writer._asdict(),
-    }
+    } | leaving_value(head)
 
 
 def _read_hold(fields: Fields) -> Hold:
@@ -118,19 +128,6 @@ def _read_hold(fields: Fields) -> Hold:
     )
     fields.close()
     return hold
-
-
-def _read_garbage(fields: Fields) -> Garbage:
-    garbage = Garbage(
-        fields.text("key", KEY_CHARACTERS_MAX),
-        fields.maybe_text("version_id"),
-        fields.integer("not_before_ms", -1),
-    )
-    fields.close()
-    # What stands here is going to be deleted.
-    if not (parse_segment_key(garbage.key) or parse_page_key(garbage.key)):
-        fields.refuse("key", "is not that of a segment or a page")
-    return garbage
 
 
 def _read_skip(fields: Fields) -> Skip:

@@ -99,15 +99,16 @@ class PartitionDropper:
         first = next((one for one in self._log.sealed() if one.next_offset > start), None)
         if window_ms < 0 or first is None:
             return inf
-        published_ms = self._published_ms(first)
+        published_ms = self.published_ms(first)
         return inf if published_ms is None else published_ms + window_ms
 
     def _age_ms(self, segment: SealedSegment, now_ms: int) -> int:
         """Since its publish. -1: unknown, or the clock went back."""
-        published_ms = self._published_ms(segment)
+        published_ms = self.published_ms(segment)
         return -1 if published_ms is None else max(now_ms - published_ms, -1)
 
-    def _published_ms(self, segment: SealedSegment) -> int | None:
+    def published_ms(self, segment: SealedSegment) -> int | None:
+        """When it was in a HEAD at the latest, as far as is known; None: it is not cold."""
         place = bisect_left(self._published, segment.next_offset, key=lambda one: one.next_offset)
         return self._published[place].ms if place < len(self._published) else None
 

@@ -1,6 +1,7 @@
 """What can go wrong with the cold tier, by what the caller should do next."""
 
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 from tierlog.errors import Kind, TierlogError
 
@@ -55,6 +56,10 @@ class SegmentUnsound(ColdError):
         super().__init__(f"at position {position}: {reason}")
         self.reason = reason
         self.position = position
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Raised in a worker process, told in this one."""
+        return partial(SegmentUnsound, position=self.position), (self.reason,)
 
 
 class InvariantBroken(ColdError):

@@ -2,9 +2,8 @@
 
 Objects of the bucket are input (U9): a field that is missing, of another type, out of bounds or
 unknown is `ColdCorrupt` with the key and the place, never a KeyError further on. Unknown fields are
-refused as well: whoever rewrites a manifest would drop them, and a dropped hold deletes data. What
-is added later takes a new format number, or is a member that need not be there and that an older
-reader may safely refuse the whole object for (`maybe_inner`).
+refused as well: whoever rewrites a manifest would drop them, and a dropped hold deletes data. So
+what is added later stands only where it says something: older readers refuse just those objects.
 """
 
 from typing import NoReturn
@@ -34,6 +33,10 @@ class Fields:
             return self._left.pop(name)
         except KeyError:
             raise ColdCorrupt(self.key, f"{self.place} lacks {name}") from None
+
+    def has(self, name: str) -> bool:
+        """Of a field that stands only where it says something."""
+        return name in self._left
 
     def refuse(self, name: str, why: str) -> NoReturn:
         raise ColdCorrupt(self.key, f"{self.place}: {name} {why}")

@@ -12,7 +12,6 @@ Memory: a piece, one source's tail, and what `SegmentScan` gathers.
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 
 from tierlog.cold import segment_object, sources
@@ -20,9 +19,7 @@ from tierlog.cold.entry import Entry
 from tierlog.cold.errors import ColdCorrupt, SegmentUnsound
 from tierlog.cold.layout import PartitionKeys
 from tierlog.cold.segment_object import GAPS_MAX, SOURCES, Footer
-from tierlog.cold.segment_scan import SegmentScan
-from tierlog.cold.segmentfile import SegmentFile
-from tierlog.cold.staging import Label, Staged, scanned
+from tierlog.cold.staging import Label, Plan, Staged, stage
 from tierlog.env import Disk, Env
 from tierlog.hot.epochs import EpochStart
 from tierlog.objectstore.errors import NoSuchObject
@@ -79,28 +76,26 @@ class Gatherer:
         _note(gathered, entry, source.checked_tail())
 
     async def stage(
-        self,
-        run: Sequence[Entry],
-        gathered: Gathered,
-        label: Label,
-        *,
-        key: str,
-        single_bytes_max: int,
-        part_bytes: int,
+        self, run: Sequence[Entry], gathered: Gathered, label: Label, *, key: str, part_bytes: int
     ) -> Staged:
-        """The merged object. Raises `SourceUnsound`."""
-        work = partial(
-            _staged,
-            SegmentFile(self._env.disk, self._path, start=0, end=gathered.size),
-            run,
-            gathered,
-            label,
+        """The merged object; in parts, if `part_bytes` is not 0. Raises `SourceUnsound`."""
+        plan = Plan(
+            path=self._path,
+            position=Position(0),
+            end=gathered.size,
+            base=run[0].base,
+            last=run[-1].last,
+            label=label,
             key=key,
-            single_bytes_max=single_bytes_max,
+            producers=gathered.producers,
+            lineage=gathered.lineage,
+            max_append_ms=max(one.max_append_ms for one in run),
             part_bytes=part_bytes,
+            gaps=tuple((Offset(start), Offset(end)) for start, end in gathered.gaps),
+            sources=sources.encode(gathered.entries),
         )
         try:
-            return await self._env.tasks.in_thread(work)
+            return await stage(self._env, plan)
         except SegmentUnsound as fault:
             raise SourceUnsound(run[0].key, f"merged with what follows: {fault}") from fault
 
@@ -157,36 +152,6 @@ def _section(footer: Footer, name: str, tail: bytes, entry: Entry) -> bytes:
         raise ColdCorrupt(entry.key, f"it has no section {name}")
     start = section.position - entry.data_bytes
     return tail[start : start + section.size]
-
-
-def _staged(
-    file: SegmentFile,
-    run: Sequence[Entry],
-    gathered: Gathered,
-    label: Label,
-    *,
-    key: str,
-    single_bytes_max: int,
-    part_bytes: int,
-) -> Staged:
-    scan = SegmentScan(
-        topic=label.topic,
-        topic_id=label.topic_id,
-        partition=label.partition,
-        base=run[0].base,
-        last=run[-1].last,
-        size=file.size,
-        gaps=[(Offset(start), Offset(end)) for start, end in gathered.gaps],
-    )
-    finish = partial(
-        scan.finish,
-        key=key,
-        producers=gathered.producers,
-        max_append_ms=max(one.max_append_ms for one in run),
-        lineage=gathered.lineage,
-        sources=sources.encode(gathered.entries),
-    )
-    return scanned(file, scan, finish, single_bytes_max=single_bytes_max, part_bytes=part_bytes)
 
 
 # The file

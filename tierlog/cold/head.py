@@ -27,6 +27,9 @@ INDEX_REFS_MAX = 1024
 """Many, since a reference takes 150 bytes of every HEAD: a million segments then need four."""
 
 
+NOT_YET = Offset(-1)
+
+
 class Writer(NamedTuple):
     """Who may publish. Both parts must be equal: a cloned disk has the epoch, not the process."""
 
@@ -79,12 +82,49 @@ class Hold(NamedTuple):
     reason: str
 
 
+RETENTION_MS = "retention.ms"
+RETENTION_BYTES = "retention.bytes"
+DELETE_RECORDS = "delete-records"
+MERGE = "merge"
+REASONS = (RETENTION_MS, RETENTION_BYTES, DELETE_RECORDS, MERGE)
+"""Why segments leave the manifest."""
+
+
+class Policy(NamedTuple):
+    """How long records live, as the topic says; -1 is no limit."""
+
+    retention_ms: int = -1
+    retention_bytes: int = -1
+
+
+class Expired(NamedTuple):
+    """Offsets below `end`, from the item before on, are not served any more, and why."""
+
+    end: Offset
+    why: str
+    policy_version: int
+    time_ms: int
+
+
 class Garbage(NamedTuple):
-    """An object that nothing refers to any more; it may be deleted at the earliest then."""
+    """An object that nothing refers to any more; it may be deleted at the earliest then.
+
+    What only a receipt needs is not known of a page that was merely replaced by a fuller one.
+    """
 
     key: str
     version_id: str | None
     not_before_ms: int
+    why: str = ""
+    """One of `REASONS`; empty for a page that holds no segments of its own."""
+    policy_version: int = -1
+    expired_ms: int = -1
+    """When its records stopped being served."""
+    sha256: str = ""
+    size: int = -1
+    segments_from: int = -1
+    """Of a leaf page whose segments go with it: those from this offset on. The ones before were
+    garbage of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +145,13 @@ class Head:
     leader_epochs: tuple[EpochStart, ...] = ()
     """Of `[log_start, next_offset)`."""
     policy_version: int = 0
+    """Rises by one whenever `policy` or `holds` change."""
+    policy: Policy | None = None
+    """By which records expire; None: no writer has said yet."""
     holds: tuple[Hold, ...] = ()
     records: int = 0
     bytes: int = 0
-    """Of the segment objects from log_start's on."""
+    """Of the segment objects from `garbage_end` on."""
     entries: tuple[Entry, ...] = ()
     leaves: tuple[PageRef, ...] = ()
     """Leaf pages between the last index page and the entries; the last may be partly filled, and
@@ -116,6 +159,11 @@ class Head:
     indexes: tuple[PageRef, ...] = ()
     """Index pages; the last may be partly filled, likewise."""
     garbage: tuple[Garbage, ...] = ()
+    garbage_end: Offset = NOT_YET
+    """Segments that end at or before it became garbage, also where a page still lists them; at most
+    `log_start`. -1: none has."""
+    expired: tuple[Expired, ...] = ()
+    """Why `log_start` is where it is, for what is not garbage yet."""
     skips: tuple[Skip, ...] = ()
     chain_anchor: str = ""
     """The chain's value before the first entry that is listed."""

@@ -14,7 +14,8 @@ from tierlog.cold.entry import Entry
 from tierlog.cold.entry_codec import EPOCHS_MAX, REPLACED_MAX
 from tierlog.cold.errors import ColdCorrupt, InvariantBroken
 from tierlog.cold.fields import is_digest
-from tierlog.cold.head import Head, PageRef
+from tierlog.cold.garbage_codec import EXPIRED_MAX
+from tierlog.cold.head import MERGE, Head, PageRef
 from tierlog.cold.layout import parse_page_key, parse_segment_key
 
 Row = Entry | PageRef
@@ -70,12 +71,13 @@ def _chain(head: Head) -> Iterator[str]:
 
 
 def _totals(head: Head) -> Iterator[str]:
-    """Records and bytes are those of what is listed, less what the first row has below the log
-    start: how much that is, only the row's own content tells."""
+    """Records and bytes are those of what is listed, less what of the first row is garbage: how
+    much that is, only the row's own content tells."""
     listed = rows(head)
     records = [row.records for row in listed]
     sizes = [row.size if isinstance(row, Entry) else row.bytes for row in listed]
-    first = 1 if listed and listed[0].base < head.log_start else 0
+    border = head.garbage_end if head.garbage_end >= 0 else head.log_start
+    first = 1 if listed and listed[0].base < border else 0
     for what, total, parts in (("records", head.records, records), ("bytes", head.bytes, sizes)):
         if not sum(parts[first:]) <= total <= sum(parts):
             yield f"{total} {what} are not those of what is listed, {sum(parts)}"
@@ -117,6 +119,7 @@ def _bounds(head: Head) -> Iterator[str]:
         "holds": LISTED_MAX,
         "skips": LISTED_MAX,
         "garbage": GARBAGE_MAX,
+        "expired": EXPIRED_MAX,
         "leader_epochs": EPOCHS_MAX,
     }
     for name, limit in limits.items():
@@ -134,6 +137,26 @@ def _start(head: Head) -> Iterator[str]:
     skipped = any(skip.start <= head.log_start < skip.end for skip in head.skips)
     if first > head.log_start and not skipped:
         yield f"the log starts at {head.log_start}, the first that is listed is {first}"
+
+
+def _expired(head: Head) -> Iterator[str]:
+    """Garbage is what nobody reads: it lies before the log start, and so does `garbage_end`. Its
+    rows are not listed, but for a page that lists later ones as well."""
+    end = head.garbage_end
+    if end > head.log_start:
+        yield f"garbage up to {end}, the log starts at {head.log_start}"
+    yield from (
+        f"{row.key} is listed and ends before {end}" for row in rows(head) if row.next_offset <= end
+    )
+    for one in head.garbage:
+        name = parse_segment_key(one.key)
+        if name is not None and one.why not in ("", MERGE) and name.last >= head.log_start:
+            yield f"{one.key} is garbage, the log starts at {head.log_start}"
+        if one.segments_from > end:
+            yield f"segments from {one.segments_from} on are garbage, which ends at {end}"
+    ends = [end, *(one.end for one in head.expired)]
+    if any(one >= two for one, two in pairwise(ends)) or ends[-1] > head.log_start:
+        yield f"the reasons for {head.log_start} do not rise to it: {ends}"
 
 
 # Of a HEAD and the one it replaces.
@@ -219,13 +242,29 @@ def _holds(head: Head, previous: Head) -> Iterator[str]:
     """U7b: holds and policy change together; what is held is not expired."""
     if head.policy_version < previous.policy_version:
         yield f"policy version goes back to {head.policy_version}"
-    if head.holds != previous.holds and head.policy_version == previous.policy_version:
-        yield "holds changed without a new policy version"
+    if (head.holds, head.policy) != (previous.holds, previous.policy) and (
+        head.policy_version == previous.policy_version
+    ):
+        yield "holds or policy changed without a new policy version"
     if head.log_start == previous.log_start:
         return
     for hold in head.holds:
         if hold.start < head.log_start and hold.end > previous.log_start:
             yield f"log_start {head.log_start} passes into hold {hold.id}"
+
+
+def _leaving(head: Head, previous: Head) -> Iterator[str]:
+    """What leaves by expiry is garbage in the same commit, and garbage leaves when it may be
+    deleted, not before. (Pages that were only replaced may be forgotten.)"""
+    if head.garbage_end < previous.garbage_end:
+        yield f"garbage_end goes back from {previous.garbage_end} to {head.garbage_end}"
+    garbage = {one.key for one in head.garbage}
+    for row in rows(previous):
+        if row.next_offset <= head.garbage_end and row.key not in garbage:
+            yield f"{row.key} left, and is not garbage"
+    for one in previous.garbage:
+        if one.why and one.key not in garbage and head.published_ms < one.not_before_ms:
+            yield f"{one.key} left the garbage before its time"
 
 
 def _chain_at(row: Row) -> str:
@@ -240,6 +279,7 @@ OF_ONE: dict[str, Callable[[Head], Iterator[str]]] = {
     "chain": _chain,
     "totals": _totals,
     "epochs": _epochs,
+    "expired": _expired,
 }
 OF_TWO: dict[str, Callable[[Head, Head], Iterator[str]]] = {
     "identity": _identity,
@@ -249,4 +289,5 @@ OF_TWO: dict[str, Callable[[Head, Head], Iterator[str]]] = {
     "history": _history,
     "links": _links,
     "holds": _holds,
+    "leaving": _leaving,
 }

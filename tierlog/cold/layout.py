@@ -6,6 +6,7 @@
     {prefix}/{cluster id}/t/{topic id}/{partition}/HEAD
     {prefix}/{cluster id}/t/{topic id}/{partition}/seg/{base}-{last}-e{epoch}-n{node}-{attempt}.seg
     {prefix}/{cluster id}/t/{topic id}/{partition}/page/{first}-{attempt}.json.gz
+    {prefix}/{cluster id}/t/{topic id}/{partition}/receipt/{first}-{last}-{digest}.json.gz
 
 Entries and references name objects relative to their partition, so a bucket can be copied to
 another prefix. `attempt` is a random number of 64 bits, new for every try: a key is never reused
@@ -21,11 +22,12 @@ from tierlog.types import LeaderEpoch, Offset
 FORMAT_JSON = "format.json"
 STATE = "cluster/STATE"
 OFFSETS = "cluster/OFFSETS"
-RECEIPTS = "cluster/receipts/"
+TOPIC_RECEIPTS = "cluster/receipts/"
 HEAD = "HEAD"
 TABLE = "TABLE"
 SEGMENTS = "seg/"
 PAGES = "page/"
+RECEIPTS = "receipt/"
 TOPICS = "t/"
 
 OFFSET_MAX = 2**63 - 1
@@ -37,6 +39,9 @@ _SEGMENT = re.compile(
     r"seg/([0-9]{20})-([0-9]{20})-e([0-9]{8,10})-n([0-9]{5,10})-([0-9a-f]{16})\.seg"
 )
 _PAGE = re.compile(r"page/([0-9]{20})-([0-9a-f]{16})\.json\.gz")
+
+
+_RECEIPT = re.compile(r"receipt/([0-9]{20})-([0-9]{20})-([0-9a-f]{16})\.json\.gz")
 
 
 class SegmentName(NamedTuple):
@@ -52,6 +57,14 @@ class SegmentName(NamedTuple):
 class PageName(NamedTuple):
     first: Offset
     attempt: int
+
+
+class ReceiptName(NamedTuple):
+    """Of the lowest and the highest offset that a receipt tells of."""
+
+    first: Offset
+    last: Offset
+    digest: str
 
 
 def cluster_prefix(prefix: str, cluster_id: str) -> str:
@@ -74,7 +87,13 @@ def page_key(*, first: Offset, attempt: int) -> str:
 
 def topic_receipt_key(topic_id: str) -> str:
     """Relative to the cluster: an id is deleted once, and never used again."""
-    return f"{RECEIPTS}topic-{topic_id}.json.gz"
+    return f"{TOPIC_RECEIPTS}topic-{topic_id}.json.gz"
+
+
+def receipt_key(*, first: Offset, last: Offset, digest: str) -> str:
+    """Relative to the partition. `digest` names what was deleted, so that whoever deletes the same
+    again writes the same key."""
+    return f"{RECEIPTS}{first:020d}-{last:020d}-{digest[:16]}.json.gz"
 
 
 def parse_segment_key(key: str) -> SegmentName | None:
@@ -91,6 +110,12 @@ def parse_page_key(key: str) -> PageName | None:
     if not (match := _PAGE.fullmatch(key)) or int(match[1]) > OFFSET_MAX:
         return None
     return PageName(Offset(int(match[1])), int(match[2], 16))
+
+
+def parse_receipt_key(key: str) -> ReceiptName | None:
+    if not (match := _RECEIPT.fullmatch(key)) or int(match[2]) > OFFSET_MAX:
+        return None
+    return ReceiptName(Offset(int(match[1])), Offset(int(match[2])), match[3])
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,13 +202,13 @@ class Merger:
 
     async def _stage(self, run: tuple[Entry, ...], gathered: Gathered) -> Staged:
         place = self._publisher.place
+        is_parted = gathered.size > self._settings.single_put_bytes_max
         return await self._gatherer.stage(
             run,
             gathered,
             Label(topic=place.topic, topic_id=place.topic_id, partition=place.partition),
             key=self._new_key(run[0].base, run[-1].last),
-            single_bytes_max=self._settings.single_put_bytes_max,
-            part_bytes=self._settings.part_bytes,
+            part_bytes=self._settings.part_bytes if is_parted else 0,
         )
 
     async def _send(self, staged: Staged) -> Entry:

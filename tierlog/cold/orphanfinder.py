@@ -175,7 +175,7 @@ class OrphanFinder:
             and not await manifest.knows(one.key)
         ]
         await self._delete([Doomed(keys.full(one.key), one.version_id) for one in doomed])
-        self._stats.collected_bytes += sum(one.size for one in doomed)
+        self._stats.collected_orphan_bytes += sum(one.size for one in doomed)
         if doomed:
             logger.info("%s: %d orphans were collected", uploader.name, len(doomed))
 

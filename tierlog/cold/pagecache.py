@@ -45,6 +45,11 @@ class PageCache:
         self._kept.move_to_end(key)
         return kept.page
 
+    def known(self, key: str) -> Page | None:
+        """What is here of a key of the store, without asking for it."""
+        kept = self._kept.get(key)
+        return None if kept is None else kept.page
+
     async def _fetch(self, key: str, ref: PageRef) -> Page:
         landed = self._flights[key] = asyncio.Event()
         try:

@@ -6,6 +6,7 @@ node published or read back, or the local copy of it after a restart. It never g
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from tierlog.cold import lookup
 from tierlog.cold.entry import Entry
@@ -20,6 +21,9 @@ from tierlog.hot.watchers import Watcher, Watchers
 from tierlog.objectstore.errors import StoreError
 from tierlog.types import Offset, TimestampMs
 
+if TYPE_CHECKING:
+    from tierlog.errors import TierlogError
+
 logger = logging.getLogger(__name__)
 
 
@@ -31,6 +35,9 @@ class ColdPrefix:
         self.is_unknown = False
         """Whether there may be a HEAD that nobody here knows: the local copy is lost, and the store
         has not answered yet. What lies before the local log can be neither served nor denied."""
+        self.fence: TierlogError | None = None
+        """Why this process publishes the partition no more, and must take no more records for it:
+        a newer leader does, or a copy of this node, or another life of the cluster."""
         self.epochs = LeaderEpochs(() if head is None else head.leader_epochs)
         """Of what is cold."""
         self.refresh: Callable[[], Awaitable[Head | None]] | None = None
@@ -83,8 +90,12 @@ class ColdPrefix:
             return None
         opened: dict[str, Page] = {}
         while isinstance(found := look(head, opened), PageRef):
-            opened[found.key] = await self._pages.get(self.keys, found)
+            opened[found.key] = await self.page(found)
         return found
+
+    async def page(self, ref: PageRef) -> Page:
+        """The page of its manifest that `ref` speaks of. What the store raises passes."""
+        return await self._pages.get(self.keys, ref)
 
     # Changing
 

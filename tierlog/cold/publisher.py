@@ -38,11 +38,12 @@ from tierlog.cold.refusals import (
     name_of,
 )
 from tierlog.hot.log import FIRST_OFFSET
+from tierlog.objectstore.errors import NoSuchObject
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tierlog.cold.head import Incarnation, Writer
+    from tierlog.cold.head import Incarnation, Policy, Writer
     from tierlog.cold.layout import PartitionKeys
     from tierlog.cold.localcopy import LocalCopies
     from tierlog.cold.page import NewPage
@@ -64,6 +65,8 @@ class Place:
     partition_count: int
     start: Offset = FIRST_OFFSET
     """Where a HEAD that does not exist yet begins: the log's start when it was first tiered."""
+    policy: Policy | None = None
+    """Of a HEAD that does not exist yet; later ones are told (`SetPolicy`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +106,8 @@ class Publisher:
         self.end_at_fence: Offset | None = None
         """Where the HEAD ended that was known when the fence was met: what lies behind was
         published by others, perhaps of other records. None while there is no fence."""
+        self.on_fence: Callable[[Fenced | ForeignIncarnation], None] = lambda _: None
+        """Told as soon as the fence is met."""
         self.is_claimed = False
         self._store = store
         self._env = env
@@ -248,7 +253,14 @@ class Publisher:
         seen = self._seen or await self._read_judged()
         if seen is None:
             raise self._lost(None)
-        draft = await change(seen.value)
+        try:
+            draft = await change(seen.value)
+        except NoSuchObject:
+            # A page of this HEAD is gone. If a successor collected it, here is how we hear of him.
+            self._seen = await self._read_judged()
+            if self._seen is None or self._seen.etag == seen.etag:
+                raise
+            return None
         if draft is None:
             await self._adopt(seen)
             return seen.value
@@ -321,6 +333,7 @@ class Publisher:
         except (Fenced, ForeignIncarnation) as fence:
             if self.fence is None:
                 self.end_at_fence = self.place.start if self.head is None else self.head.next_offset
+                self.on_fence(fence)
             self.fence = fence
             self.is_claimed = False
             raise
@@ -393,4 +406,5 @@ def first_head(place: Place, writer: Writer, incarnation: Incarnation) -> Head:
         log_start=place.start,
         next_offset=place.start,
         chain_anchor=genesis(place.topic_id, place.partition),
+        policy=place.policy,
     )

@@ -223,3 +223,13 @@ class StateLost(ColdError):
             "emptied, or it is not mounted; nothing is uploaded or dropped until it is back"
         )
         self.key = key
+
+
+class PolicyDiffers(ColdError):
+    """HEAD names another policy than the one to expire by: it is told first (U7b), and nothing goes
+    by either of them meanwhile."""
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+    def __init__(self, *, of: str) -> None:
+        super().__init__(f"{of}: the bucket does not know the topic's retention yet")

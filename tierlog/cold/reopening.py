@@ -2,7 +2,9 @@
 
 The bucket's prefix counts (storage rule 5.1). A log that ends before it, or was written by other
 leaders, is put aside, for people to look at, and begun anew where the bucket ends: offsets that are
-published are never given out again. So is one whose files are gone. Where the log goes on from the
+published are never given out again. So is one whose files are gone. Where that is comes from the
+bucket itself, and HEAD is claimed before: the local copy may be older than what was published, and
+a commit of the process before this one may still be on its way. Where the log goes on from the
 bucket, which is every ordinary start, no store is asked.
 """
 
@@ -20,18 +22,26 @@ from tierlog.types import Offset, Position
 
 logger = logging.getLogger(__name__)
 
-SeedOf: TypeAlias = Callable[[Head], Awaitable[Seed]]
-"""What is known of the past of a log that begins where HEAD ends."""
+Claimed: TypeAlias = Callable[[], Awaitable[tuple[Head, Seed] | None]]
+"""HEAD, which nobody else moves any more, and what is known of the past of a log that begins where
+it ends. None: nothing was ever published."""
 
 
 async def open_tiered(
-    directory: LogDirectory, name: str, settings: LogSettings, head: Head | None, seed_of: SeedOf
+    directory: LogDirectory,
+    name: str,
+    settings: LogSettings,
+    head: Head | None,
+    claimed: Claimed,
+    *,
+    is_first: bool,
 ) -> Log:
-    """Open the log, or begin it where `head` ends. What `seed_of` raises passes: open it again."""
-    if head is None:
-        return await directory.open_log(name, settings)
-    start = max(head.next_offset, head.log_start)
+    """Open the log, or begin it where the bucket ends; `head` is what is known of it here. What
+    `claimed` raises passes: open it again. `is_first`: nobody has opened the log before."""
     if await _is_begun(directory, name):
+        if head is None:
+            return await directory.open_log(name, settings)
+        start = max(head.next_offset, head.log_start)
         log = await directory.open_log(name, settings, start=start)
         try:
             check_agrees(log, head)
@@ -41,7 +51,13 @@ async def open_tiered(
             logger.error("%s; it is kept as %s and begun anew", fork, kept)  # noqa: TRY400  it is told
         else:
             return log
-    return await directory.open_log(name, settings, start=start, seed=await seed_of(head))
+    elif head is None and is_first:
+        return await directory.open_log(name, settings)
+    if (found := await claimed()) is None:
+        return await directory.open_log(name, settings)
+    head, seed = found
+    start = max(head.next_offset, head.log_start)
+    return await directory.open_log(name, settings, start=start, seed=seed)
 
 
 async def _is_begun(directory: LogDirectory, name: str) -> bool:

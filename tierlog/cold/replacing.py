@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tierlog.cold import chain, codec
 from tierlog.cold.entry import Entry
 from tierlog.cold.errors import InvariantBroken
-from tierlog.cold.head import Garbage, Head, PageRef
+from tierlog.cold.head import MERGE, Garbage, Head, PageRef
 from tierlog.cold.layout import page_key
 from tierlog.cold.page import IndexPage, LeafPage, NewPage, Page
 from tierlog.cold.refusals import RunChanged, name_of
@@ -144,12 +144,23 @@ class _Replacing:
 
     def done(self, run: Sequence[Entry], merged: Entry, entries: Sequence[Entry]) -> Appended:
         head = self._head
-        gone = [Garbage(one.key, one.version_id, self._not_before_ms) for one in run]
+        gone = [self._garbage(one) for one in run]
         size = head.bytes - sum(one.size for one in run) + merged.size
         head = replace(head, bytes=size, garbage=(*head.garbage, *gone))
         if not self._region.leaves:
             return Appended(replace(head, entries=tuple(entries)), ())
         return self._with_leaves(head, self._new_leaves(entries))
+
+    def _garbage(self, entry: Entry) -> Garbage:
+        return Garbage(
+            entry.key,
+            entry.version_id,
+            self._not_before_ms,
+            why=MERGE,
+            policy_version=self._head.policy_version,
+            sha256=entry.sha256,
+            size=entry.size,
+        )
 
     def _new_leaves(self, entries: Sequence[Entry]) -> tuple[PageRef, ...]:
         head, size = self._head, self._limits.leaf_entries

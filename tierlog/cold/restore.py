@@ -117,13 +117,15 @@ async def _plan(
         return known
     if env.disk.exists(data) and has_content(env.disk, data):
         raise ClusterUnknown(f"{data} is not empty: a restore takes a directory of its own")
-    plan = await _new_plan(env, store, cluster_id or await only_cluster(store, prefix), prefix)
+    plan = await _new_plan(
+        env, store, cluster_id or await only_cluster(store, prefix=prefix), prefix
+    )
     await env.tasks.in_thread(write_plan, env.disk, data, plan)
     return plan
 
 
-async def only_cluster(store: ObjectStore, prefix: str = "") -> str:
-    """Raises `ClusterUnknown` where there is none, or a choice."""
+async def only_cluster(store: ObjectStore, *, prefix: str = "") -> str:
+    """The id of the one cluster in the bucket. Raises `ClusterUnknown`."""
     found = await find_clusters(store, prefix=prefix)
     if len(found) == 1:
         return found[0]

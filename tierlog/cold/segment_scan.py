@@ -223,15 +223,16 @@ class SegmentScan:
         index = b"".join(sections[name] for name in layout.READER_SECTIONS)
         footer = self._footer(sections, placed, crc32c(index), epochs, max_append_ms)
         data = b"".join((*sections.values(), layout.encode_footer(footer)))
-        whole = self._sha256.copy()
-        whole.update(data)
-        entry = footer.entry(
-            key=key,
-            size=self._size + len(data),
-            sha256=whole.hexdigest(),
-            crc32c=crc32c(data, self._crc32c),
-        )
+        digest, crc = self.whole(data)
+        size = self._size + len(data)
+        entry = footer.entry(key=key, size=size, sha256=digest, crc32c=crc)
         return Tail(data=data, entry=entry)
+
+    def whole(self, tail: Bytes) -> tuple[str, int]:
+        """SHA-256 and CRC-32C of what was fed and a tail behind it."""
+        digest = self._sha256.copy()
+        digest.update(tail)
+        return digest.hexdigest(), crc32c(tail, self._crc32c)
 
     def _check_end(self) -> None:
         if self._rest:

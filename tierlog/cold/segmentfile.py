@@ -16,13 +16,21 @@ from tierlog.types import Bytes
 class SegmentFile:
     """`[start, end)` of a `.log` file. Everything here blocks."""
 
-    def __init__(self, disk: Disk, path: str, *, start: int, end: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        *,
+        start: int,
+        end: int,
+        uncached: frozenset[int] = frozenset(),
+    ) -> None:
         self._disk = disk
         self._path = path
         self._start = start
         self._end = end
-        self._uncached: frozenset[int] | None = None
-        """Positions of the pieces that nobody had in the page cache before."""
+        self.uncached = uncached
+        """Positions of the pieces that nobody had in the page cache before; `check` finds out."""
 
     @property
     def size(self) -> int:
@@ -33,7 +41,7 @@ class SegmentFile:
         file = self._disk.open(self._path)
         try:
             # All at once: reading one piece brings the next into the cache.
-            self._uncached = self._survey(file)
+            self.uncached = self._survey(file)
             yield from self._read(file, self._start, self._end, forget=False)
         finally:
             file.close()
@@ -54,11 +62,7 @@ class SegmentFile:
             if not piece:
                 return  # Shorter than it should be: whoever counts the bytes says so.
             yield piece
-            if (
-                forget
-                and self._uncached
-                and position - position % PIECE_BYTES_MAX in self._uncached
-            ):
+            if forget and self.uncached and position - position % PIECE_BYTES_MAX in self.uncached:
                 file.forget(size, position)
             position += len(piece)
 

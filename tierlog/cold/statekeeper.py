@@ -27,7 +27,7 @@ from tierlog.cold.clusterstate import (
     encode_format,
     encode_state,
 )
-from tierlog.cold.layout import FORMAT_JSON, STATE
+from tierlog.cold.layout import FORMAT_JSON, STATE, topic_receipt_key
 from tierlog.cold.publisher import ROUNDS_MAX
 from tierlog.cold.refusals import (
     ForeignIncarnation,
@@ -101,7 +101,23 @@ class StateKeeper:
 
     async def put_topics(self, topics: Mapping[str, TopicRecord]) -> ClusterState:
         """Create or alter; partition counts never fall. Raises `TopicDeleted`."""
+        await self._require_unswept(topics)
         return await self.change(lambda state: _with_topics(state, topics))
+
+    async def _require_unswept(self, topics: Mapping[str, TopicRecord]) -> None:
+        """A data directory of an earlier day may know a topic that was deleted and swept since:
+        STATE has forgotten it, its receipt has not. One request for a topic that is new here."""
+        known = {} if self.state is None else self.state.topics
+        for topic_id in sorted(topics.keys() - known.keys()):
+            if await self._is_swept(topic_id):
+                raise TopicDeleted(topic_id, of=topics[topic_id].name)
+
+    async def _is_swept(self, topic_id: str) -> bool:
+        try:
+            await self._store.head(self._prefix + topic_receipt_key(topic_id))
+        except NoSuchObject:
+            return False
+        return True
 
     async def delete_topic(self, topic_id: str) -> ClusterState:
         """From here on the topic is gone for everybody; only now may its objects go."""

@@ -14,11 +14,12 @@ go on whatever the store does, and the local disk is the buffer.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tierlog.cold.changes import MoveLogStart
 from tierlog.cold.clusterstate import TopicRecord
-from tierlog.cold.head import Head, Incarnation
+from tierlog.cold.head import Head, Incarnation, Policy
 from tierlog.cold.layout import cluster_prefix
 from tierlog.cold.membership import Hook, Membership, Probe
 from tierlog.cold.nodechores import NodeChores
@@ -52,6 +53,11 @@ START_SECONDS = 5.0
 PARTITIONS_A_TURN = 200
 """Looked at before everybody else has a turn: some 5 ms where all have much to do."""
 
+PolicyOf: TypeAlias = Callable[[str], Awaitable[Policy | None]]
+
+POLICIES_AT_ONCE = 16
+"""HEADs that are told of a topic's new policy side by side; somebody waits for it."""
+
 FAILING_PARTITIONS = 3
 """Partitions that fail without a success in between, after which it is the store's fault."""
 
@@ -73,12 +79,14 @@ class ColdTier:
         on_founding: Hook | None = None,
         on_founded: Hook | None = None,
         on_refused: Callable[[TierlogError], None] = lambda _: None,
+        policy_of: PolicyOf | None = None,
     ) -> None:
         """`data` is the node's directory, `process` random for each start of it. A cluster that
         `is_founded` is not founded again; `on_founding` may refuse that it is, `on_founded` hears
         that it was, before anything is uploaded. `on_refused` hears
         once that nothing will be uploaded or dropped any more: by `StoreLies`, or by
-        `ForeignIncarnation`, and then the node must stop taking records."""
+        `ForeignIncarnation`, and then the node must stop taking records. `policy_of` reads a
+        topic's policy where it is decided, before objects are deleted by it; None: it is gone."""
         self.stats = TierStats()
         self.partitions: dict[tuple[str, int], TieredPartition] = {}
         self.chores: list[NodeChore] = []
@@ -91,6 +99,7 @@ class ColdTier:
         self._env = env
         self._settings = settings
         self._on_refused = on_refused
+        self._policy_of = policy_of
         prefix = cluster_prefix(settings.prefix, cluster_id)
         self.membership = Membership(
             env,
@@ -143,6 +152,18 @@ class ColdTier:
         )
         self.chores += (self.sweeper, self.orphans)
         self._node_chores = NodeChores(env, self.chores, self._guarded)
+        self.maker.trouble = self._trouble
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether what is sealed leaves the disk, as far as the store is concerned."""
+        return self.is_ready and self.refusal is None
+
+    def _trouble(self) -> str | None:
+        """Why the store need not be asked, once it is known that it does not answer."""
+        if self._loop is None or self.is_ready:
+            return None
+        return self.last_error or "the store has not answered yet"
 
     # Starting and stopping
 
@@ -165,6 +186,11 @@ class ColdTier:
             tasks.append(self._loop)
         await _ended(tasks)
 
+    @property
+    def pace(self) -> Pace:
+        """How long the store is left alone after it did not answer."""
+        return self._pace
+
     # Partitions
 
     async def attach(
@@ -182,6 +208,8 @@ class ColdTier:
         self.partitions[topic_id, index] = partition = await self.maker.make(
             topic_id, topic, index, log, leader_epoch=leader_epoch, tiering=tiering
         )
+        policy_of = None if self._policy_of is None else partial(self._policy_of, topic_id)
+        partition.keep_to_retention(self._settings, policy_of)
         self.membership.note(topic_id, topic)
         return partition.prefix
 
@@ -215,9 +243,29 @@ class ColdTier:
     async def move_log_start(self, topic_id: str, index: int, log_start: Offset) -> Head:
         """DeleteRecords below `uploaded_end`: done when it is in HEAD (U10)."""
         partition = self.partitions[topic_id, index]
-        head = await partition.uploader.publisher.commit(MoveLogStart(log_start))
+        head = await partition.uploader.publisher.commit(
+            MoveLogStart(log_start, now_ms=self._env.clock.now_ms())
+        )
         partition.prefix.adopt(head)
         return head
+
+    def is_policy_told(self, topic_id: str) -> bool:
+        """Whether every HEAD of the topic that this node knows names its policy."""
+        return all(
+            one.is_policy_told for (owner, _), one in self.partitions.items() if owner == topic_id
+        )
+
+    async def tell_policy(self, topic_id: str) -> None:
+        """The topic's policy stands in every HEAD that it has when this returns (U7b). Raises what
+        keeps it from there; nothing expires by another one meanwhile."""
+        turns = asyncio.Semaphore(POLICIES_AT_ONCE)
+
+        async def tell(partition: TieredPartition) -> None:
+            async with turns:
+                await partition.tell_policy()
+
+        all_of_them = list(self.partitions.items())
+        await asyncio.gather(*(tell(one) for (owner, _), one in all_of_them if owner == topic_id))
 
     # The loop
 
@@ -321,9 +369,7 @@ class ColdTier:
             logger.error("the cold tier waits: %s", fault)
             return
         partition.failed(fault, is_own=True)
-        if isinstance(fault, Fenced):
-            logger.error("%s", fault)
-        elif partition.status.failure_count == 1:
+        if partition.status.failure_count == 1 and not isinstance(fault, Fenced):
             place = partition.place
             logger.error("%s-%d waits: %s", place.topic, place.partition, fault)
 

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 from tierlog.cold.chores import Chore
 from tierlog.cold.clusterstate import TopicRecord
+from tierlog.cold.collector import PartitionCollector
 from tierlog.cold.dropper import PartitionDropper
+from tierlog.cold.expirer import PartitionExpirer
+from tierlog.cold.head import Policy
 from tierlog.cold.pace import Pace
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Place, Publisher
@@ -50,6 +53,9 @@ class TieredPartition:
     ) -> None:
         self.log = log
         self.prefix = prefix
+        self._env = env
+        self._store = store
+        self._stats = stats
         self._now_ms = env.clock.now_ms
         self.uploader = PartitionUploader(
             env, store, log, publisher, prefix, node_id=node_id, settings=settings, stats=stats
@@ -68,9 +74,48 @@ class TieredPartition:
             env.clock, env.rng, ms_min=settings.backoff_ms_min, ms_max=settings.backoff_ms_max
         )
 
+    def keep_to_retention(
+        self, settings: TierSettings, policy_of: Callable[[], Awaitable[Policy | None]] | None
+    ) -> None:
+        """From now on what the topic's retention lets go leaves the bucket."""
+        self.expirer = PartitionExpirer(
+            self._env,
+            self.uploader,
+            settings=settings,
+            tiering=self.dropper.tiering,
+            stats=self._stats,
+            policy_of=policy_of,
+        )
+        collector = PartitionCollector(
+            self._env,
+            self._store,
+            self.uploader,
+            settings=settings,
+            stats=self._stats,
+            policy_of=policy_of,
+        )
+        self.chores += (self.expirer, collector)
+
+    @property
+    def is_policy_told(self) -> bool:
+        """Whether HEAD names the topic's policy, or there is none yet, which then will."""
+        head = self.prefix.head
+        if head is None:
+            return not self.prefix.is_unknown
+        return head.policy == self.expirer.policy
+
+    async def tell_policy(self) -> None:
+        if not self.is_policy_told:
+            await self.expirer.tell_policy()
+
     @property
     def place(self) -> Place:
         return self.uploader.publisher.place
+
+    @property
+    def pace(self) -> Pace:
+        """How long it waits after a failure of its own."""
+        return self._pace
 
     def reconfigure(self, topic: TopicRecord, tiering: TopicTiering) -> None:
         """What HEAD says of the topic changes with the next publish."""

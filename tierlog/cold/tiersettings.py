@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tierlog.cold.head import Policy
 from tierlog.hot.settings import require
 
 NO_LIMIT = -1
@@ -80,6 +81,11 @@ class TopicTiering:
     copies: bool = True
     """False by `remote.log.copy.disable`: nothing more is uploaded; what is cold stays readable,
     and goes from the disk as before."""
+
+    @property
+    def policy(self) -> Policy:
+        """By which records expire, as HEAD names it."""
+        return Policy(self.retention_ms, self.retention_bytes)
 
     def __post_init__(self) -> None:
         require("tierlog.upload.lag.max.ms", self.upload_lag_max_ms, at_least=1)

@@ -25,6 +25,14 @@ class TierStats:
     """Of the larger objects: what merging has written, beside uploads."""
     merge_refusals: int = 0
     """Merges that were given up, for what their sources turned out to be."""
+    expired_segments: int = 0
+    """That became garbage, by retention or DeleteRecords."""
+    expired_bytes: int = 0
+    collected_objects: int = 0
+    """Deleted from the bucket after their grace."""
+    collected_bytes: int = 0
+    """Of the segments among them."""
+    receipt_count: int = 0
     failure_count: int = 0
     """Tries that did not succeed, of whatever kind."""
     probe_count: int = 0
@@ -36,9 +44,19 @@ class TierStats:
     """As of the last look at each partition: old enough, and no manifest knows them."""
     orphan_bytes: int = 0
     collected_orphans: int = 0
-    collected_bytes: int = 0
+    collected_orphan_bytes: int = 0
     aborted_uploads: int = 0
     """Multipart uploads that somebody left behind."""
+    scrubbed_manifests: int = 0
+    """Walked from HEAD to the last page."""
+    scrubbed_objects: int = 0
+    """That the store was asked for."""
+    scrubbed_bytes: int = 0
+    """Of objects that were read to their end."""
+    scrub_findings: int = 0
+    """Damages that were seen, repaired or not."""
+    scrub_repairs: int = 0
+    """Objects, pages and HEADs that were put back."""
 
 
 @dataclass(slots=True, kw_only=True)

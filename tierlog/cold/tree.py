@@ -93,13 +93,13 @@ def extend(head: Head, entries: Iterable[Entry]) -> Head:
         head,
         entries=(*head.entries, *linked),
         next_offset=next_offset,
-        leader_epochs=_from_start(epochs, head.log_start, next_offset),
+        leader_epochs=from_start(epochs, head.log_start, next_offset),
         records=head.records + sum(entry.records for entry in linked),
         bytes=head.bytes + sum(entry.size for entry in linked),
     )
 
 
-def _from_start(epochs: LeaderEpochs, start: Offset, end: Offset) -> tuple[EpochStart, ...]:
+def from_start(epochs: LeaderEpochs, start: Offset, end: Offset) -> tuple[EpochStart, ...]:
     """Those of what is still there: a log of many leaders must not outgrow HEAD."""
     if start < end:
         epochs.trim(start)
@@ -110,10 +110,10 @@ def skip(head: Head, to: Offset, *, now_ms: int) -> Head:
     """Offsets up to `to` are not uploaded any more: DeleteRecords took them (U10)."""
     assert to > head.next_offset
     gap = Skip(head.next_offset, to, now_ms)
-    return replace(head, next_offset=to, skips=(*_needed_skips(head), gap))
+    return replace(head, next_offset=to, skips=(*needed_skips(head), gap))
 
 
-def _needed_skips(head: Head) -> tuple[Skip, ...]:
+def needed_skips(head: Head) -> tuple[Skip, ...]:
     """Those that tell of offsets from the log start, or from the first row, on. The others tell of
     what is gone anyway: kept for ever they would fill HEAD."""
     listed = (head.indexes, head.leaves, head.entries)
@@ -255,7 +255,8 @@ def chain_before(head: Head) -> str:
 
 
 def bounded(garbage: tuple[Garbage, ...]) -> tuple[Garbage, ...]:
-    pages = [one for one in garbage if one.key.startswith(PAGES)]
+    # Never one that takes segments with it: those are worth more than a page.
+    pages = [one for one in garbage if one.key.startswith(PAGES) and one.segments_from < 0]
     forgotten = set(pages[: max(0, len(pages) - GARBAGE_PAGES_MAX)])
     return tuple(one for one in garbage if one not in forgotten)
 

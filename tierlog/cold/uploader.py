@@ -8,6 +8,9 @@ it has of it, then HEAD is replaced. Only that makes the bytes cold. Objects tha
 could not be published are kept in mind, so that an outage in between costs no second upload; what a
 crash leaves is an orphan.
 
+A segment is checked and hashed while the one before it is sent: the first is work for the
+processor, the second for the network and the store.
+
 One call at a time; `upload` and `drop` may follow each other at will. Both end with an error that
 says why nothing moved, and can simply be called again.
 """
@@ -15,7 +18,6 @@ says why nothing moved, and can simply be called again.
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from tierlog.cold import sending, tree
 from tierlog.cold.cell import pause
@@ -35,14 +37,14 @@ from tierlog.cold.layout import segment_key
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Draft, Publisher
 from tierlog.cold.refusals import HeadLost, NotNext, name_of
-from tierlog.cold.staging import Label, Staged, stage
+from tierlog.cold.staging import Ahead, Label, Plan, Staged, stage
 from tierlog.cold.tiersettings import TierSettings
 from tierlog.cold.tierstats import PartitionStatus, TierStats
 from tierlog.env import Env
 from tierlog.hot import Log
 from tierlog.objectstore.errors import StoreError, StoreUnavailable
 from tierlog.objectstore.port import ObjectStore
-from tierlog.types import Offset
+from tierlog.types import Offset, Position
 
 logger = logging.getLogger(__name__)
 
@@ -98,9 +100,12 @@ class PartitionUploader:
         self._node_id = node_id
         self._settings = settings
         self._stats = stats
+        self.sending: Offset | None = None
+        """Where the segment begins that is on its way to the store."""
         self._sent: list[Sent] = []
         self.merged_in_flight: frozenset[str] = frozenset()
         """Of merged objects: sent, and not listed yet."""
+        self._ahead = Ahead()
         self._vouched: dict[str, Offset] = {}
         """Objects with this log's own bytes, published by this process or compared, and where they
         end. Only those that the log still has."""
@@ -115,6 +120,11 @@ class PartitionUploader:
         """Keys that were sent and may still be published. While the partition is at work there may
         be one more, which is on its way."""
         return frozenset(one.entry.key for one in self._sent) | self.merged_in_flight
+
+    @property
+    def sent_end(self) -> Offset | None:
+        """Where the objects end that the store has and no HEAD lists yet."""
+        return self._sent[-1].entry.next_offset if self._sent else None
 
     # What is there to do
 
@@ -149,15 +159,19 @@ class PartitionUploader:
     async def upload(self) -> None:
         """One publish of what is sealed, `commit_segments_max` segments at most: whoever has more
         comes again, after the others."""
-        head = await self._claimed()
-        while (following := self._following(head)) is not None:
-            if self._sent and self._is_publish_due(following):
-                break
-            await self._send_or_publish(following, head)
+        head = await self.claimed()
+        try:
+            while (following := self._following(head)) is not None:
+                if self._sent and self._is_publish_due(following):
+                    break
+                await self._send_or_publish(following, head)
+        finally:
+            self._ahead.drop()
         if self._sent:
             await self._publish()
 
-    async def _claimed(self) -> Head:
+    async def claimed(self) -> Head:
+        """HEAD, which this process may publish, and which knows what was deleted here."""
         if not self.publisher.is_claimed:
             check_goes_on(self.log, await self._found())
         head = await self.mended(self.publisher.claim)
@@ -176,7 +190,8 @@ class PartitionUploader:
         """What was deleted from the log is deleted in the bucket (U10)."""
         start = min(self.log.trimmed_to, head.next_offset)
         if start > head.log_start:
-            head = await self.publisher.commit(MoveLogStart(start))
+            change = MoveLogStart(start, now_ms=self._env.clock.now_ms())
+            head = await self.publisher.commit(change)
             self.prefix.adopt(head)
         return head
 
@@ -193,6 +208,7 @@ class PartitionUploader:
 
     async def _send_or_publish(self, following: Upcoming, head: Head) -> None:
         """What was sent is published, whatever is wrong with the segment behind it."""
+        self.sending = following.base
         try:
             sent = await self._send(following, head)
         except StoreError:
@@ -201,22 +217,20 @@ class PartitionUploader:
             if self._sent:
                 await self._publish()
             raise
+        finally:
+            self.sending = None
         if sent is not None:
             self._sent.append(sent)
 
     async def _send(self, following: Upcoming, head: Head) -> Sent | None:
         """None: the segment was trimmed meanwhile."""
         try:
-            append_ms = following.segment.last_append_ms
-            now_ms = self._env.clock.now_ms()
-            key = self._new_key(following.base, following.last)
-            staged = await self._stage(
-                following, head, key=key, max_append_ms=append_ms if append_ms >= 0 else now_ms
-            )
+            staged = await (self._ahead.take(following) or self._stage_new(following, head))
         except FileNotFoundError:
             if following.segment in self.log.sealed():
                 raise
             return None
+        self._stage_ahead(following, head)
         for attempt in range(SENDS_MAX):
             try:
                 entry = await self._send_once(staged)
@@ -237,25 +251,48 @@ class PartitionUploader:
         stat = await sending.landed(self._store, key, entry, self._env.tasks, of=self.name)
         return replace(entry, version_id=stat.version_id)
 
+    def _stage_ahead(self, sending: Upcoming, head: Head) -> None:
+        """Begin with the segment behind the one that is about to be sent, if it goes along."""
+        if self.is_stopped or len(self._sent) + 1 >= self._settings.commit_segments_max:
+            return
+        end = sending.segment.next_offset
+        following = next((one for one in self.log.sealed() if one.base_offset == end), None)
+        if following is not None:
+            whole = Upcoming(following, end, Position(0), end)
+            work = self._stage_new(whole, head)
+            self._ahead.begin(whole, self._env.tasks.spawn(work, name=f"stage {self.name}"))
+
+    async def _stage_new(self, following: Upcoming, head: Head) -> Staged:
+        """Under a key of its own."""
+        append_ms = following.segment.last_append_ms
+        return await self._stage(
+            following,
+            head,
+            key=self._new_key(following.base, following.last),
+            max_append_ms=append_ms if append_ms >= 0 else self._env.clock.now_ms(),
+        )
+
     async def _stage(
         self, following: Upcoming, head: Head, *, key: str, max_append_ms: int
     ) -> Staged:
         place = self.publisher.place
         producers = await self.log.producers_at(following.segment.next_offset)
-        return await self._env.tasks.in_thread(
-            partial(
-                stage,
-                self._env.disk,
-                following,
-                Label(topic=place.topic, topic_id=place.topic_id, partition=place.partition),
-                key=key,
-                producers=producers,
-                lineage=lineage_of(self.log, head, following.base),
-                max_append_ms=max_append_ms,
-                single_bytes_max=self._settings.single_put_bytes_max,
-                part_bytes=self._settings.part_bytes,
-            )
+        size = following.segment.size - following.position
+        is_parted = size > self._settings.single_put_bytes_max
+        plan = Plan(
+            path=following.segment.path,
+            position=following.position,
+            end=following.segment.size,
+            base=following.base,
+            last=following.last,
+            label=Label(topic=place.topic, topic_id=place.topic_id, partition=place.partition),
+            key=key,
+            producers=producers,
+            lineage=lineage_of(self.log, head, following.base),
+            max_append_ms=max_append_ms,
+            part_bytes=self._settings.part_bytes if is_parted else 0,
         )
+        return await stage(self._env, plan)
 
     def _new_key(self, base: Offset, last: Offset) -> str:
         return segment_key(
@@ -266,9 +303,12 @@ class PartitionUploader:
             attempt=int.from_bytes(self._env.rng.randbytes(8)),
         )
 
-    async def put_back(self, entry: Entry, head: Head) -> str | None:
+    async def put_back(
+        self, entry: Entry, head: Head, *, instead_of: str | None = None
+    ) -> str | None:
         """Send a published object that the store lost once more, from the local segment. Returns
-        why that is not possible; None once the store answers for it.
+        why that is not possible; None once the store answers for it. `instead_of` is the ETag of
+        the wrong object that stands there: no other is replaced.
 
         The manifest cannot name another object for the same offsets (`history`), so it must be the
         same key, and the very same bytes: then no reader can tell, whatever lands when.
@@ -284,7 +324,12 @@ class PartitionUploader:
         if staged.entry.sha256 != entry.sha256:
             return "the object that the local segment makes is another, byte for byte"
         key = self.publisher.keys.full(entry.key)
-        await sending.send(self._store, key, staged)
+        if instead_of is None:
+            await sending.send(self._store, key, staged)
+        elif staged.parts:
+            return "it is too large to be replaced by one request"
+        else:
+            await self._store.put_if_match(key, staged.body, etag=instead_of)
         await sending.landed(self._store, key, entry, self._env.tasks)
         return None
 
@@ -298,6 +343,7 @@ class PartitionUploader:
             keys=self.publisher.keys,
             env=self._env,
             trimmed_to=self.log.trimmed_to,
+            grace_ms=self._settings.garbage_grace_ms,
         )
         change = Publishing(append, sent[0], now_ms=self._env.clock.now_ms())
         try:

@@ -85,6 +85,28 @@ class NodeSettings:
         "10 GiB.",
         at_least=-1,
     )
+    tierlog_cold_gets_per_second: int = long(
+        "tierlog.cold.gets.per.second",
+        LONG_MAX,
+        "GETs for cold reads, of all clients together, over any long while. Reads wait for their "
+        "turn; nothing is read ahead meanwhile.",
+        at_least=1,
+    )
+    # S3 Standard, us-east-1: $0.0004 for 1,000 GETs; bytes within the region are free.
+    tierlog_price_get_usd: float = decimal(
+        "tierlog.price.get.usd",
+        0.0000004,
+        "What the store takes for a GET, in dollars. Only for what is told of costs.",
+        at_least=0,
+        at_most=1,
+    )
+    tierlog_price_get_gb_usd: float = decimal(
+        "tierlog.price.get.gb.usd",
+        0.0,
+        "What it takes for 10^9 bytes that are read, retrieval and transfer, in dollars.",
+        at_least=0,
+        at_most=1000,
+    )
     # Without limit, as in Kafka: an upload reads sealed segments only, two at a time.
     remote_log_manager_copy_max_bytes_per_second: int = long(
         "remote.log.manager.copy.max.bytes.per.second",
@@ -268,6 +290,27 @@ class NodeSettings:
         "Time between two looks for segments whose retention is over.",
         at_least=1,
     )
+    # Compaction. Without a limit of its rate, as in Kafka: it never takes more than half a core.
+    log_cleaner_backoff_ms: int = long(
+        "log.cleaner.backoff.ms",
+        15_000,
+        "Time between two looks for compacted topics that are due, while there are none.",
+        at_least=1,
+    )
+    log_cleaner_dedupe_buffer_size: int = long(
+        "log.cleaner.dedupe.buffer.size",
+        128 << 20,
+        "Memory for the keys of the log that is being compacted, some 200 bytes each; a log with "
+        "more of them is compacted in several rounds.",
+        at_least=1024,
+    )
+    log_cleaner_io_max_bytes_per_second: float = decimal(
+        "log.cleaner.io.max.bytes.per.second",
+        float(LONG_MAX),
+        "How many bytes a second compaction reads and writes, over any long while.",
+        at_least=1.0,
+        at_most=float(LONG_MAX),
+    )
     producer_id_expiration_ms: int = whole(
         "producer.id.expiration.ms",
         DAY_MS,
@@ -333,6 +376,12 @@ class NodeSettings:
     def disk_throttle_below(self, total_bytes: int) -> int:
         """Free bytes below which writes to a disk of that size are slowed down."""
         return int(self.tierlog_disk_free_throttle_factor * self.disk_refuse_below(total_bytes))
+
+    def store_floor(self, total_bytes: int) -> int:
+        """Free bytes that a store in a folder leaves on a disk of that size.
+
+        Half of what producers leave: when they are refused, uploads go on, and make room."""
+        return self.disk_refuse_below(total_bytes) // 2
 
     def _check_together(self) -> None:
         advertise = self.advertise_address

@@ -20,9 +20,8 @@ class TopicConfig:
     cleanup_policy: frozenset[str] = names(
         "cleanup.policy",
         frozenset({"delete"}),
-        "What happens to old records: 'delete' drops them by retention, 'compact' is to keep the "
-        "last one of every key, both do both, and an empty list keeps everything. 'compact' is "
-        "accepted and kept; nothing is compacted yet.",
+        "What happens to old records: 'delete' drops them by retention, 'compact' keeps the last "
+        "one of every key, both do both, and an empty list keeps everything.",
         choices=("compact", "delete"),
         broker="log.cleanup.policy",
     )
@@ -66,13 +65,13 @@ class TopicConfig:
             broker="compression.zstd.level",
         )
     )
-    delete_retention_ms: int = unobeyed(
-        long(
-            "delete.retention.ms",
-            DAY_MS,
-            "How long a compacted topic keeps the tombstone of a deleted key.",
-            broker="log.cleaner.delete.retention.ms",
-        )
+    delete_retention_ms: int = long(
+        "delete.retention.ms",
+        DAY_MS,
+        "How long a compacted topic keeps the tombstone of a deleted key, counted from the first "
+        "compaction that meets it: whoever reads the topic from its beginning within this time "
+        "sees the deletion.",
+        broker="log.cleaner.delete.retention.ms",
     )
     file_delete_delay_ms: int = unobeyed(
         long(
@@ -137,14 +136,13 @@ class TopicConfig:
         at_least=-2,
         broker="log.local.retention.bytes",
     )
-    max_compaction_lag_ms: int = unobeyed(
-        long(
-            "max.compaction.lag.ms",
-            LONG_MAX,
-            "The longest time that a record stays uncompacted.",
-            at_least=1,
-            broker="log.cleaner.max.compaction.lag.ms",
-        )
+    max_compaction_lag_ms: int = long(
+        "max.compaction.lag.ms",
+        LONG_MAX,
+        "The longest time that a record stays uncompacted: its segment is sealed in time, and "
+        "compacted whatever min.cleanable.dirty.ratio says.",
+        at_least=1,
+        broker="log.cleaner.max.compaction.lag.ms",
     )
     max_message_bytes: int = whole(
         "max.message.bytes",
@@ -171,23 +169,19 @@ class TopicConfig:
         choices=("CreateTime", "LogAppendTime"),
         broker="log.message.timestamp.type",
     )
-    min_cleanable_dirty_ratio: float = unobeyed(
-        decimal(
-            "min.cleanable.dirty.ratio",
-            0.5,
-            "The share of a compacted log that must be uncompacted before it is compacted again.",
-            at_least=0.0,
-            at_most=1.0,
-            broker="log.cleaner.min.cleanable.ratio",
-        )
+    min_cleanable_dirty_ratio: float = decimal(
+        "min.cleanable.dirty.ratio",
+        0.5,
+        "The share of a compacted log that must be uncompacted before it is compacted again.",
+        at_least=0.0,
+        at_most=1.0,
+        broker="log.cleaner.min.cleanable.ratio",
     )
-    min_compaction_lag_ms: int = unobeyed(
-        long(
-            "min.compaction.lag.ms",
-            0,
-            "The shortest time that a record stays uncompacted.",
-            broker="log.cleaner.min.compaction.lag.ms",
-        )
+    min_compaction_lag_ms: int = long(
+        "min.compaction.lag.ms",
+        0,
+        "The shortest time that a record stays uncompacted, by its timestamp.",
+        broker="log.cleaner.min.compaction.lag.ms",
     )
     min_insync_replicas: int = whole(
         "min.insync.replicas",

@@ -15,6 +15,7 @@ from tierlog.env.mapping import mapped_bytes
 from tierlog.env.openfiles import raise_files_max
 from tierlog.env.rng import Rng, SystemRng
 from tierlog.env.senders import PlainSenders, Sender, Senders
+from tierlog.env.slabs import Slabs, may_lend
 from tierlog.env.tasks import LocalTasks, Tasks
 
 __all__ = [
@@ -31,10 +32,12 @@ __all__ = [
     "Rng",
     "Sender",
     "Senders",
+    "Slabs",
     "SystemClock",
     "SystemRng",
     "Tasks",
     "local_env",
     "mapped_bytes",
+    "may_lend",
     "raise_files_max",
 ]

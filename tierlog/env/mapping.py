@@ -53,7 +53,10 @@ def mapped_bytes(parts: Iterable[Bytes]) -> int:
     return sum(
         len(part)
         for part in parts
-        if type(part) is memoryview and isinstance(part.obj, ctypes.Array)
+        # Of bytes: slabs, which are memory, are arrays of characters.
+        if type(part) is memoryview
+        and isinstance(part.obj, ctypes.Array)
+        and part.obj._type_ is ctypes.c_ubyte
     )
 
 

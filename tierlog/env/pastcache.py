@@ -1,8 +1,9 @@
 """Writing past the page cache, with O_DIRECT.
 
-The kernel wants whole blocks from memory that is aligned to them, so bytes go through a buffer of
-the thread's own, which costs less than the pages that they would have taken. What is left at the
-end, less than a block, is written as usual. File systems that cannot do it get everything as usual.
+The kernel wants whole blocks from memory that is aligned to them. A slab is, and goes as it lies;
+other bytes go through a buffer of the thread's own, which costs less than the pages that they would
+have taken. What is left at the end, less than a block, is written as usual. File systems that
+cannot do it get everything as usual.
 
 The flag is the descriptor's: nobody else may write through it meanwhile.
 """
@@ -30,11 +31,23 @@ def pwrite_direct(fd: int, data: Bytes, position: int) -> int:
     done = 0
     if whole and position % BLOCK_BYTES == 0 and _set_direct(fd, is_on=True):
         try:
-            done = _write_blocks(fd, view[:whole], position)
+            done = _write_as_it_lies(fd, view[:whole], position)
+            if not done:
+                done = _write_blocks(fd, view[:whole], position)
         finally:
             _set_direct(fd, is_on=False)
     # The rest, or all of it where the file system refuses; a full disk refuses this as well.
     return done + os.pwrite(fd, view[done:], position + done)
+
+
+def _write_as_it_lies(fd: int, view: memoryview, position: int) -> int:
+    """0 where the kernel does not take this memory."""
+    try:
+        return os.pwrite(fd, view, position)
+    except OSError as fault:
+        if fault.errno == errno.EINVAL:
+            return 0
+        raise
 
 
 def _write_blocks(fd: int, view: memoryview, position: int) -> int:

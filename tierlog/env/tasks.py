@@ -7,15 +7,20 @@ pickled. Under simulation both run on the simulated loop after a drawn delay.
 """
 
 import asyncio
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+
+WORKER_NICE = 5
+"""A third of a share, beside somebody who wants all of a processor."""
 
 
 class Tasks(Protocol):
@@ -32,8 +37,17 @@ class LocalTasks:
     def __init__(self, *, thread_count: int = 8, process_count: int = 1) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._threads = ThreadPoolExecutor(thread_count, thread_name_prefix="tierlog")
+        self._thread_count = thread_count
         self._process_count = process_count
         self._processes: ProcessPoolExecutor | None = None
+
+    def start_threads(self) -> None:
+        """All of them now. Else each begins with the first call that needs it, and whoever makes
+        that call waits until it runs: 15 ms, if others keep the interpreter busy."""
+        count = self._thread_count
+        together = threading.Barrier(count)
+        for _ in range(count):
+            self._threads.submit(together.wait)
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work, name=name)
@@ -45,21 +59,39 @@ class LocalTasks:
         return asyncio.get_running_loop().run_in_executor(self._threads, call, *args)
 
     def in_process(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
+        loop = asyncio.get_running_loop()
+        try:
+            return loop.run_in_executor(self._workers(), call, *args)
+        except BrokenExecutor:
+            # A worker was killed, and its pool ended with it: another one, once.
+            self._processes = None
+            return loop.run_in_executor(self._workers(), call, *args)
+
+    def _workers(self) -> ProcessPoolExecutor:
         if self._processes is None:
             # Not forked from here: a child of a process with running threads may inherit a lock
             # that nobody will ever release.
             self._processes = ProcessPoolExecutor(
                 self._process_count,
                 mp_context=multiprocessing.get_context("forkserver"),
-                initializer=die_with_parent,
+                initializer=begin_worker,
             )
-        return asyncio.get_running_loop().run_in_executor(self._processes, call, *args)
+        return self._processes
 
     def close(self) -> None:
         """Wait for running calls and end the pools. Tasks are their owner's to cancel."""
         self._threads.shutdown()
         if self._processes is not None:
             self._processes.shutdown()
+
+
+def begin_worker() -> None:
+    """Of a worker process: it takes what others leave of the processors, ends with whoever started
+    it, and leaves Ctrl-C at a terminal, which all processes hear, to that one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.nice(WORKER_NICE)
+    die_with_parent()
 
 
 def die_with_parent() -> None:

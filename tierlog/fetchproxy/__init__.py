@@ -10,6 +10,7 @@ side of a partition arrives as a `ColdPrefix`.
 from tierlog.fetchproxy.errors import ChunkCorrupt, ColdUnavailable, TooManyReads
 from tierlog.fetchproxy.flights import Allowance
 from tierlog.fetchproxy.port import ColdPrefix
+from tierlog.fetchproxy.prewarm import Prewarm, Wish
 from tierlog.fetchproxy.proxy import ColdRead, FetchProxy
 from tierlog.fetchproxy.settings import ProxySettings, default_cache_bytes
 from tierlog.fetchproxy.stats import ProxyStats
@@ -21,8 +22,10 @@ __all__ = [
     "ColdRead",
     "ColdUnavailable",
     "FetchProxy",
+    "Prewarm",
     "ProxySettings",
     "ProxyStats",
     "TooManyReads",
+    "Wish",
     "default_cache_bytes",
 ]

@@ -12,6 +12,7 @@ from functools import partial
 
 from tierlog.env import Env
 from tierlog.fetchproxy.batches import Walk, find_batch, off_loop
+from tierlog.fetchproxy.clients import Reader
 from tierlog.fetchproxy.flights import Allowance
 from tierlog.fetchproxy.loader import ColdSegment, Loader
 from tierlog.fetchproxy.pieces import Run
@@ -28,12 +29,16 @@ HEADERS_A_STEP = 1000
 
 
 class TimeSearch:
-    def __init__(self, env: Env, loader: Loader, runs: Runs, settings: ProxySettings) -> None:
+    def __init__(
+        self, env: Env, loader: Loader, runs: Runs, settings: ProxySettings, reader: Reader
+    ) -> None:
+        """`reader` is who all searches are counted for."""
         self._env = env
         self._loader = loader
         self._runs = runs
         self._settings = settings
         self._turn = asyncio.Semaphore(1)
+        self._reader = reader
 
     async def first(
         self, prefix: ColdPrefix, timestamp: TimestampMs, *, start: Offset
@@ -49,7 +54,7 @@ class TimeSearch:
     async def _first_in(
         self, segment: ColdSegment, timestamp: TimestampMs, start: Offset
     ) -> Found | None:
-        index = await self._loader.index_of(segment)
+        index = await self._loader.index_of(segment, self._reader)
         near = index.before_time(timestamp)
         offset = start if near is None else max(start, Offset(near.last_offset + 1))
         async for _, batch in self._batches(segment, offset, timestamp):
@@ -100,7 +105,11 @@ class TimeSearch:
         lead_bytes = self._settings.lead_bytes or self._settings.chunk_bytes
         while offset <= entry.last:
             _, place, run = await self._runs.first(
-                segment, offset, bytes_max=lead_bytes, allowance=Allowance(lead_bytes)
+                segment,
+                offset,
+                self._reader,
+                bytes_max=lead_bytes,
+                allowance=Allowance(lead_bytes),
             )
             walk = Walk(segment.key, run)
             find = partial(find_batch, walk, place, offset, base=entry.base)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tierlog.env import Env, File
+from tierlog.fetchproxy.clients import Reader
 from tierlog.fetchproxy.ledger import Ledger
 from tierlog.fetchproxy.pieces import FilePiece
 from tierlog.fetchproxy.settings import ProxySettings
@@ -192,10 +193,18 @@ class ChunkCache:
         self.reserved += size
         return True
 
+    @property
+    def free_bytes(self) -> int:
+        """What may still come in before anything has to leave."""
+        limit = self._settings.cache_bytes * TRIM_ABOVE_PERCENT // 100
+        return max(limit - self.ledger.used - self.reserved - self.leaving, 0)
+
     def give_back(self, size: int) -> None:
         self.reserved -= size
 
-    async def put(self, name: str, data: Bytes, *, reader: object = None) -> bool:
+    async def put(
+        self, name: str, data: Bytes, *, reader: Reader | None = None, is_read: bool = True
+    ) -> bool:
         """Keep verified bytes, for which room was reserved; False if the disk refuses.
 
         They are not open afterwards: whoever comes for them reads and checks them, in a thread.
@@ -212,7 +221,7 @@ class ChunkCache:
             self._refused_until_s = self._env.clock.monotonic() + REFUSED_PAUSE_S
             return False
         self.ledger.remove(name)
-        self.ledger.add(name, len(data), reader=reader)
+        self.ledger.add(name, len(data), reader=reader, is_read=is_read)
         self._trim_if_full()
         return True
 
@@ -243,13 +252,15 @@ class ChunkCache:
 
     async def _trim(self, wanted: int) -> None:
         aim = self._settings.cache_bytes * TRIM_TO_PERCENT // 100 - self.reserved - wanted
-        gone = list(self.ledger.take_down_to(max(aim, 0)))
-        for name, size in gone:
-            self._open.pop(name, None)
+        gone = self.ledger.take_down_to(max(aim, 0))
+        for each in gone:
+            self._open.pop(each.name, None)
             self._stats.evicted += 1
-            self._stats.evicted_bytes += size
+            self._stats.evicted_bytes += each.size
+            if not each.is_read:
+                self._stats.note_waste(each.size, each.reader)
         try:
-            await self._unlink_all(gone)
+            await self._unlink_all([(each.name, each.size) for each in gone])
         finally:
             self._trimming = None
 

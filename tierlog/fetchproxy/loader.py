@@ -16,6 +16,7 @@ from tierlog.cold.entry import Entry
 from tierlog.env import Env
 from tierlog.fetchproxy import plan, segmentindex
 from tierlog.fetchproxy.chunks import ChunkCache, chunk_name, index_name
+from tierlog.fetchproxy.clients import Reader
 from tierlog.fetchproxy.errors import ChunkCorrupt, ColdUnavailable, map_store_errors
 from tierlog.fetchproxy.flights import ByteBudget, Flights
 from tierlog.fetchproxy.held import Held
@@ -23,6 +24,7 @@ from tierlog.fetchproxy.pieces import FilePiece, HeldPiece, Piece
 from tierlog.fetchproxy.segmentindex import SegmentIndex
 from tierlog.fetchproxy.settings import ProxySettings
 from tierlog.fetchproxy.stats import ProxyStats
+from tierlog.objectstore.limited import Meter
 from tierlog.objectstore.port import ObjectStore, Span
 from tierlog.types import Bytes, Position
 
@@ -58,12 +60,13 @@ class Loader:
     ) -> None:
         self._env = env
         self._store = store
-        self._cache = cache
+        self.cache = self._cache = cache
         self._settings = settings
         self._stats = stats
         self.budget = ByteBudget(settings.flight_bytes_max)
         self.held = Held(settings.held_bytes_max, on_gone=self._unread_gone)
-        self._unread: set[tuple[str, Span]] = set()
+        self._gets = Meter(env.clock, settings.gets_per_second)
+        self._unread: dict[tuple[str, Span], tuple[Reader, float]] = {}
         """Chunks, here or on their way, that no reader has come to the end of."""
         self.unread_bytes = 0
         self._pieces: Flights[Piece] = Flights(env.tasks, self.budget)
@@ -77,6 +80,8 @@ class Loader:
         self._chunks_kept: dict[str, HeldPiece] = {}
         """Those chunks, by their names in the cache."""
         self._keeping: set[asyncio.Task[None]] = set()
+        self._keeps: dict[str, asyncio.Task[None]] = {}
+        """Those of them that write chunks, by name."""
 
     @property
     def memory_used(self) -> int:
@@ -97,17 +102,17 @@ class Loader:
         self._segments.move_to_end(key)
         return segment
 
-    def index(self, segment: ColdSegment) -> asyncio.Task[SegmentIndex]:
+    def index(self, segment: ColdSegment, reader: Reader) -> asyncio.Task[SegmentIndex]:
         """Under way; await it through `shield`."""
         size = segmentindex.sections_span(segment.entry).size
-        return self._indexes.fly(segment.key, size, partial(self._load_index, segment))
+        return self._indexes.fly(segment.key, size, partial(self._load_index, segment, reader))
 
-    async def index_of(self, segment: ColdSegment) -> SegmentIndex:
+    async def index_of(self, segment: ColdSegment, reader: Reader) -> SegmentIndex:
         if segment.index is not None:
             return segment.index
-        return await asyncio.shield(self.index(segment))
+        return await asyncio.shield(self.index(segment, reader))
 
-    async def _load_index(self, segment: ColdSegment) -> SegmentIndex:
+    async def _load_index(self, segment: ColdSegment, reader: Reader) -> SegmentIndex:
         if segment.index is not None:
             return segment.index
         span = segmentindex.sections_span(segment.entry)
@@ -117,20 +122,21 @@ class Loader:
             await self._cache.drop(name)
             data = None
         if data is None:
-            data = await self._get_index(segment, span)
+            data = await self._get_index(segment, span, reader)
             self._spawn(self._keep(name, span, data), name="keep an index")
         return self._remember(segment, data)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
-        """What nobody waits for, but the end of the proxy."""
+    def _spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+        """What nobody need wait for, but the end of the proxy."""
         keeping = self._env.tasks.spawn(work, name=name)
         self._keeping.add(keeping)
         keeping.add_done_callback(self._keeping.discard)
+        return keeping
 
-    async def _get_index(self, segment: ColdSegment, span: Span) -> Bytes:
+    async def _get_index(self, segment: ColdSegment, span: Span, reader: Reader) -> Bytes:
         for _ in range(ATTEMPTS):
             self._stats.index_gets += 1
-            data = await self._get(segment, span)
+            data = await self._get(segment, span, reader)
             if segmentindex.is_sound(segment.entry, data):
                 return data
             self._stats.corrupt += 1
@@ -181,35 +187,43 @@ class Loader:
             or self.held.find(segment.key, span.start, span.end) is not None
         )
 
-    def chunk(self, segment: ColdSegment, number: int, *, reader: object) -> asyncio.Task[Piece]:
+    def chunk(self, segment: ColdSegment, number: int, *, reader: Reader) -> asyncio.Task[Piece]:
         """Under way; await it through `shield`."""
         span = self.chunk_span(segment, number)
         is_here = self._cache.has(chunk_name(segment.digest, span))
         self._stats.chunk_hits += is_here
+        reader.account.hits += is_here
         self._stats.chunk_misses += not is_here
         work = partial(self._load_chunk, segment, span, reader)
         flight = self._pieces.fly((segment.key, span), span.size, work)
-        return self._counted(segment.key, span, flight)
+        return self._counted(segment.key, span, flight, reader)
 
     def chunk_ahead(
-        self, segment: ColdSegment, number: int, *, reader: object
+        self, segment: ColdSegment, number: int, *, reader: Reader
     ) -> asyncio.Task[Piece] | None:
-        """The same, if there is room for it now."""
+        """The same, if there is room for it now, and a GET to be had without waiting."""
         span = self.chunk_span(segment, number)
         under_way = self._pieces.get((segment.key, span))
         if under_way is not None:
             return under_way
+        if self._gets.wait() > 0:
+            return None  # Those who wait for theirs come first.
+        if self.unread_bytes + span.size > self.held.limit:
+            self._forget_stalled()
         if self.unread_bytes + span.size > self.held.limit:
             return None  # It would push out of memory what a reader has not come to yet.
         work = partial(self._load_chunk, segment, span, reader, is_ahead=True)
         flight = self._pieces.try_fly((segment.key, span), span.size, work)
-        return None if flight is None else self._counted(segment.key, span, flight)
+        return None if flight is None else self._counted(segment.key, span, flight, reader)
 
-    def _counted(self, key: str, span: Span, flight: asyncio.Task[Piece]) -> asyncio.Task[Piece]:
+    def _counted(
+        self, key: str, span: Span, flight: asyncio.Task[Piece], reader: Reader
+    ) -> asyncio.Task[Piece]:
         """The same flight; its bytes count as unread until they are read, or cannot be."""
         if (key, span) not in self._unread:
-            self._unread.add((key, span))
+            self._unread[key, span] = reader, self._env.clock.monotonic()
             self.unread_bytes += span.size
+            reader.account.unread_bytes += span.size
         flight.add_done_callback(lambda done: self._landed(key, span, done))
         return flight
 
@@ -219,17 +233,43 @@ class Loader:
 
     def _unread_gone(self, key: str, span: Span) -> None:
         """It was read, or is not in memory any more."""
-        if (key, span) in self._unread:
-            self._unread.remove((key, span))
+        found = self._unread.pop((key, span), None)
+        if found is not None:
             self.unread_bytes -= span.size
+            found[0].account.unread_bytes -= span.size
 
-    def lead(self, segment: ColdSegment, span: Span) -> asyncio.Task[Piece]:
+    def _forget_stalled(self) -> None:
+        """What readers that stalled left unread makes room for those who read."""
+        since_s = self._env.clock.monotonic() - self._settings.stall_s
+        old = [name for name, (_, began_s) in self._unread.items() if began_s < since_s]
+        for key, span in old:
+            if self._pieces.get((key, span)) is None:
+                self._unread_gone(key, span)
+                self.held.retire(key, span, is_kept=False)
+
+    def is_kept(self, segment: ColdSegment, number: int) -> bool:
+        """Whether the disk has it, or is about to."""
+        name = chunk_name(segment.digest, self.chunk_span(segment, number))
+        return self._cache.has(name) or name in self._chunks_kept
+
+    async def prewarm(self, segment: ColdSegment, number: int, *, reader: Reader) -> bool:
+        """Load it for nobody in particular; whether the disk has it now."""
+        span = self.chunk_span(segment, number)
+        name = chunk_name(segment.digest, span)
+        await asyncio.shield(self.chunk(segment, number, reader=reader))
+        if (keeps := self._keeps.get(name)) is not None:
+            await asyncio.shield(keeps)
+        self._unread_gone(segment.key, span)
+        self.held.retire(segment.key, span, is_kept=self._cache.has(name))
+        return self._cache.has(name)
+
+    def lead(self, segment: ColdSegment, span: Span, reader: Reader) -> asyncio.Task[Piece]:
         """Some blocks alone, which are held in memory; await it through `shield`."""
-        work = partial(self._load_lead, segment, span)
+        work = partial(self._load_lead, segment, span, reader)
         return self._pieces.fly((segment.key, span), span.size, work)
 
     def touch(
-        self, segment: ColdSegment, start: Position, stop: Position, *, reader: object
+        self, segment: ColdSegment, start: Position, stop: Position, *, reader: Reader
     ) -> None:
         """A reader used the chunk at `start`, if it is cached, and goes on at `stop`."""
         span = self.chunk_span(segment, start // self._settings.chunk_bytes)
@@ -243,48 +283,48 @@ class Loader:
         self._cache.ledger.touch(name, reader=reader)
 
     async def _load_chunk(
-        self, segment: ColdSegment, span: Span, reader: object, *, is_ahead: bool = False
+        self, segment: ColdSegment, span: Span, reader: Reader, *, is_ahead: bool = False
     ) -> Piece:
         name = chunk_name(segment.digest, span)
         if (here := self._chunks_kept.get(name)) is not None:
             return here
         if self._cache.has(name):
-            index = await self.index_of(segment)
+            index = await self.index_of(segment, reader)
             piece = await self._cache.open(name, span, index.bad_block)
             if piece is not None:
                 return piece
         has_room = self._cache.reserve(span.size)
         self._stats.ahead_gets += is_ahead
         try:
-            data = await self._verified(segment, span, is_chunk=True)
+            data = await self._verified(segment, span, reader, is_chunk=True)
         except BaseException:
             if has_room:
                 self._cache.give_back(span.size)
             raise
         if has_room:
-            return await self._keep_soon(segment, HeldPiece(span, data), name, data, reader)
+            if self.keeping.try_take(span.size):
+                return self._keep_soon(segment, HeldPiece(span, data), name, data, reader)
+            self._cache.give_back(span.size)
         self._stats.not_cached += 1
         return self._hold(segment, span, data)
 
-    async def _keep_soon(
-        self, segment: ColdSegment, piece: HeldPiece, name: str, data: Bytes, reader: object
+    def _keep_soon(
+        self, segment: ColdSegment, piece: HeldPiece, name: str, data: Bytes, reader: Reader
     ) -> HeldPiece:
-        """Whoever waits for the chunk has it from memory, and does not wait for the disk; unless
-        the disk is so far behind that there is no memory left for what it shall get."""
-        try:
-            await self.keeping.take(piece.span.size)
-        except BaseException:
-            self._cache.give_back(piece.span.size)
-            raise
+        """Whoever waits for the chunk has it from memory, and never waits for the disk: what comes
+        faster than the disk takes it is not kept."""
         self._chunks_kept[name] = piece
-        self._spawn(self._keep_chunk(segment, piece, name, data, reader), name="keep a chunk")
+        work = self._keep_chunk(segment, piece, name, data, reader)
+        keeps = self._keeps[name] = self._spawn(work, name="keep a chunk")
+        keeps.add_done_callback(lambda _: self._keeps.pop(name))
         return piece
 
     async def _keep_chunk(
-        self, segment: ColdSegment, piece: HeldPiece, name: str, data: Bytes, reader: object
+        self, segment: ColdSegment, piece: HeldPiece, name: str, data: Bytes, reader: Reader
     ) -> None:
+        is_read = (segment.key, piece.span) not in self._unread
         try:
-            is_kept = await self._cache.put(name, data, reader=reader)
+            is_kept = await self._cache.put(name, data, reader=reader, is_read=is_read)
         finally:
             del self._chunks_kept[name]
             self.keeping.give(piece.span.size)
@@ -293,22 +333,25 @@ class Loader:
         if not is_kept or (segment.key, piece.span) in self._unread:
             self.held.put(segment.key, piece)
 
-    async def _load_lead(self, segment: ColdSegment, span: Span) -> Piece:
-        return self._hold(segment, span, await self._verified(segment, span, is_chunk=False))
+    async def _load_lead(self, segment: ColdSegment, span: Span, reader: Reader) -> Piece:
+        data = await self._verified(segment, span, reader, is_chunk=False)
+        return self._hold(segment, span, data)
 
     def _hold(self, segment: ColdSegment, span: Span, data: Bytes) -> HeldPiece:
         piece = HeldPiece(span, data)
         self.held.put(segment.key, piece)
         return piece
 
-    async def _verified(self, segment: ColdSegment, span: Span, *, is_chunk: bool) -> Bytes:
+    async def _verified(
+        self, segment: ColdSegment, span: Span, reader: Reader, *, is_chunk: bool
+    ) -> Bytes:
         """The index, which has the CRCs, is fetched at the same time if it is not here yet."""
-        index = self.index(segment)
+        index = self.index(segment, reader)
         bad = 0
         for _ in range(ATTEMPTS):
             self._stats.chunk_gets += is_chunk
             self._stats.lead_gets += not is_chunk
-            data = await self._get(segment, span)
+            data = await self._get(segment, span, reader)
             found = await self._bad_block(await asyncio.shield(index), span, data)
             if found is None:
                 return data
@@ -321,8 +364,12 @@ class Loader:
             return index.bad_block(span, data)
         return await self._env.tasks.in_thread(index.bad_block, span, data)
 
-    async def _get(self, segment: ColdSegment, span: Span) -> Bytes:
+    async def _get(self, segment: ColdSegment, span: Span, reader: Reader) -> Bytes:
+        if wait_s := self._gets.owe(1):
+            self._stats.gets_late += 1
+            await asyncio.sleep(wait_s)
         self._stats.gets += 1
+        reader.account.gets += 1
         version_id = segment.entry.version_id
         try:
             with map_store_errors(segment.key):
@@ -331,4 +378,5 @@ class Loader:
             self._stats.get_errors += 1
             raise
         self._stats.get_bytes += len(got.data)
+        reader.account.get_bytes += len(got.data)
         return got.data

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Protocol
 
-from tierlog.env import File
+from tierlog.env import File, may_lend
 from tierlog.objectstore.port import Span
 from tierlog.types import Bytes, Position
 
@@ -24,7 +24,7 @@ class Piece(Protocol):
         ...
 
     def view(self, size: int, position: int) -> Bytes:
-        """To be sent and not looked at; holds no memory of the proxy's."""
+        """To be sent and not looked at; holds no memory of the proxy's but of what is plentiful."""
         ...
 
     def is_cached(self, size: int, position: int) -> bool:
@@ -63,8 +63,9 @@ class HeldPiece:
         return self._view[start : start + size]
 
     def view(self, size: int, position: int) -> Bytes:
-        # A copy: a slice would keep all of the piece in memory until a slow consumer has it.
-        return bytes(self.pread(size, position))
+        # Else a copy: a slice would keep all of the piece in memory until a slow consumer has it.
+        part = self.pread(size, position)
+        return part if may_lend(self._view) else bytes(part)
 
     def is_cached(self, size: int, position: int) -> bool:
         return True

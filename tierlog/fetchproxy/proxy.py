@@ -21,28 +21,42 @@ from typing import NamedTuple, TypeVar
 
 from tierlog.env import Env
 from tierlog.errors import TierlogError
+from tierlog.fetchproxy import prewarm
 from tierlog.fetchproxy.ahead import Ahead
 from tierlog.fetchproxy.batches import Cut, Walk, WouldWait, cut, off_loop
 from tierlog.fetchproxy.bytime import TimeSearch
 from tierlog.fetchproxy.chunks import ChunkCache
+from tierlog.fetchproxy.clients import Clients, Price, Reader
 from tierlog.fetchproxy.complaints import Complaints
-from tierlog.fetchproxy.errors import ChunkCorrupt, ColdMissing, TooManyReads, map_store_errors
+from tierlog.fetchproxy.errors import (
+    ChunkCorrupt,
+    ColdMissing,
+    ColdUnavailable,
+    TooManyReads,
+    map_store_errors,
+)
 from tierlog.fetchproxy.flights import Allowance
 from tierlog.fetchproxy.loader import ColdSegment, Loader
 from tierlog.fetchproxy.pieces import Piece, Run
 from tierlog.fetchproxy.plan import place_behind
 from tierlog.fetchproxy.port import ColdPrefix
+from tierlog.fetchproxy.prewarm import Prewarm, Wish
 from tierlog.fetchproxy.readahead import Stream, Streams, Window
 from tierlog.fetchproxy.runs import Runs, wait_for_pieces
 from tierlog.fetchproxy.settings import ProxySettings
 from tierlog.fetchproxy.stats import ProxyStats
 from tierlog.hot.bytime import Found
 from tierlog.hot.errors import OffsetOutOfRange
+from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import Bytes, Offset, TimestampMs
 
 T = TypeVar("T")
 
+PLANS_MAX = 3
+"""Of one read: two changes of the manifest while it is under way are more than will be seen."""
+SEARCHES = "(searches by time)"
+"""What they take is counted under this name."""
 SMALL_BYTES = 1 << 20
 """What a sender may send on the loop, as of the hot log."""
 
@@ -68,9 +82,11 @@ class FetchProxy:
         self.cache = ChunkCache(env, path, settings, self.stats)
         self.loader = Loader(env, store, self.cache, settings=settings, stats=self.stats)
         self._runs = Runs(self.loader, settings)
-        self._ahead = Ahead(env, self.loader, settings)
         self._streams = Streams()
-        self._times = TimeSearch(env, self.loader, self._runs, settings)
+        self._ahead = Ahead(env, self.loader, self._streams, settings)
+        self.clients = Clients()
+        searcher = Reader(self.clients.of(SEARCHES))
+        self._times = TimeSearch(env, self.loader, self._runs, settings, searcher)
         self._complaints = Complaints(env.clock)
         self._reads: dict[tuple[str, Offset, int], asyncio.Task[ColdRead]] = {}
         """Under way, by partition, offset and size."""
@@ -97,6 +113,22 @@ class FetchProxy:
     def memory_used(self) -> int:
         """Bytes of downloads under way and of what no disk holds yet."""
         return self.loader.memory_used
+
+    @property
+    def price(self) -> Price:
+        return self._settings.price
+
+    # Ahead of everybody
+
+    def prewarm(self, wishes: list[Wish], *, bytes_max: int | None = None) -> Prewarm:
+        """To be priced or run; loads no more than `bytes_max`, and only into free room."""
+        return Prewarm(
+            self.loader,
+            Reader(self.clients.of(prewarm.CLIENT)),
+            wishes,
+            bytes_max=self._settings.cache_bytes if bytes_max is None else bytes_max,
+            chunk_bytes=self._settings.chunk_bytes,
+        )
 
     # By time
 
@@ -131,21 +163,37 @@ class FetchProxy:
         *,
         bytes_max: int,
         allowance: Allowance | None = None,
+        client: str = "",
     ) -> ColdRead | asyncio.Future[ColdRead]:
         """Records from `offset` on, at once or later. One reader that reads on shares one
-        `allowance`; without one, each has its own. Raises `TooManyReads`."""
+        `allowance`; without one, each has its own. `client` is for whom it counts. Raises
+        `TooManyReads`."""
         stream = self._streams.find(prefix.full_key(""), offset)
         if stream is not None:
-            stream.window.came_back(self._env.clock.monotonic())
-            if allowance is not None:
-                stream.allowance = allowance
-            found = self._read_now(prefix, stream, bytes_max)
+            found = self._read_at_once(prefix, stream, bytes_max, allowance)
             if found is not None:
-                self.stats.reads_at_once += 1
                 return found
-        answer = asyncio.shield(self._under_way(prefix, offset, bytes_max, stream, allowance))
+        work = self._under_way(prefix, offset, bytes_max, stream, allowance, client)
+        answer = asyncio.shield(work)
         answer.add_done_callback(_look_at)
         return answer
+
+    def read_at_once(
+        self, prefix: ColdPrefix, offset: Offset, *, bytes_max: int
+    ) -> ColdRead | None:
+        """The same for a reader that comes back and whose bytes are here; None otherwise."""
+        stream = self._streams.find(prefix.full_key(""), offset)
+        return None if stream is None else self._read_at_once(prefix, stream, bytes_max, None)
+
+    def _read_at_once(
+        self, prefix: ColdPrefix, stream: Stream, bytes_max: int, allowance: Allowance | None
+    ) -> ColdRead | None:
+        stream.window.came_back(self._env.clock.monotonic())
+        if allowance is not None:
+            stream.allowance = allowance
+        found = self._read_now(prefix, stream, bytes_max)
+        self.stats.reads_at_once += found is not None
+        return found
 
     def _under_way(
         self,
@@ -154,6 +202,7 @@ class FetchProxy:
         bytes_max: int,
         stream: Stream | None,
         allowance: Allowance | None,
+        client: str,
     ) -> asyncio.Task[ColdRead]:
         """The read that is under way for the same, or a new one."""
         key = prefix.full_key(""), offset, bytes_max
@@ -164,7 +213,11 @@ class FetchProxy:
         if len(self._reads) >= self._settings.reads_max:
             self.stats.reads_refused += 1
             raise TooManyReads(f"{len(self._reads)} cold reads are under way")
-        work = self._read_told(prefix, offset, bytes_max, stream, allowance)
+        if stream is None:
+            stream = self._new_stream(prefix, allowance or self.allowance(bytes_max), client)
+        elif allowance is not None:
+            stream.allowance = allowance
+        work = self._read_told(prefix, offset, bytes_max, stream)
         read = self._reads[key] = self._env.tasks.spawn(work, name="cold read")
         read.add_done_callback(lambda _: self._reads.pop(key))
         return read
@@ -186,12 +239,21 @@ class FetchProxy:
         prefix: ColdPrefix,
         offset: Offset,
         bytes_max: int,
-        stream: Stream | None,
-        allowance: Allowance | None,
+        stream: Stream,
     ) -> ColdRead:
-        read = partial(self._read_later, prefix, offset, bytes_max, stream, allowance)
+        read = partial(self._read_planned, prefix, offset, bytes_max, stream)
         with self._told(prefix, f"offset {offset}"):
             return await _renewed(prefix, read)
+
+    def _new_stream(self, prefix: ColdPrefix, allowance: Allowance, client: str) -> Stream:
+        window = Window(
+            chunk_bytes=self._settings.chunk_bytes,
+            bytes_max=self._settings.readahead_bytes_max,
+            stall_s=self._settings.stall_s,
+            now_s=self._env.clock.monotonic(),
+        )
+        reader = Reader(self.clients.of(client))
+        return self._streams.begin(reader, prefix.full_key(""), window, allowance)
 
     def _read_now(self, prefix: ColdPrefix, stream: Stream, bytes_max: int) -> ColdRead | None:
         """The good road of a sequential reader: the chunk is open, the place is known."""
@@ -218,38 +280,53 @@ class FetchProxy:
             return None  # To be joined, which may read the disk.
         records = piece.view(size, part.start)
         self.stats.chunk_hits += 1
+        stream.reader.account.hits += 1
         may_block = _may_block(piece, part)
         self._moved(prefix, stream, segment, part)
         return ColdRead(records, part.base_offset, part.next_offset, may_block)
 
-    async def _read_later(
-        self,
-        prefix: ColdPrefix,
-        offset: Offset,
-        bytes_max: int,
-        stream: Stream | None,
-        allowance: Allowance | None,
+    async def _read_planned(
+        self, prefix: ColdPrefix, offset: Offset, bytes_max: int, stream: Stream
     ) -> ColdRead:
+        """Objects of segments that expired or were merged go some time after the manifest let go
+        of them; who planned by an older manifest plans again by the newest."""
+        for _ in range(PLANS_MAX - 1):
+            try:
+                return await self._read_later(prefix, offset, bytes_max, stream)
+            except ColdUnavailable as error:
+                if not isinstance(error.__cause__, NoSuchObject):
+                    raise
+                if not await self._is_outdated(prefix, offset, error.key):
+                    raise
+                self.stats.planned_anew += 1
+        return await self._read_later(prefix, offset, bytes_max, stream)
+
+    async def _is_outdated(self, prefix: ColdPrefix, offset: Offset, key: str) -> bool:
+        """Whether the manifest does not name this object for `offset` any more."""
+        entry = await prefix.entry_for(offset)
+        if entry is None:
+            raise _out_of_range(prefix, offset)
+        return prefix.full_key(entry.key) != key
+
+    async def _read_later(
+        self, prefix: ColdPrefix, offset: Offset, bytes_max: int, stream: Stream
+    ) -> ColdRead:
+        head = prefix.head
+        if head is not None and offset < head.log_start:
+            raise _out_of_range(prefix, offset)
         entry = await prefix.entry_for(offset)
         if entry is None:
             raise _out_of_range(prefix, offset)
         offset = max(offset, entry.base)
         segment = self.loader.segment(prefix.full_key(entry.key), entry)
-        if stream is None:
-            allowance = allowance or self.allowance(bytes_max)
+        reader, allowance = stream.reader, stream.allowance
+        if stream.entry is None:
             index, place, run = await self._runs.first(
-                segment, offset, bytes_max=bytes_max, allowance=allowance
+                segment, offset, reader, bytes_max=bytes_max, allowance=allowance
             )
-            window = Window(
-                chunk_bytes=self._settings.chunk_bytes,
-                bytes_max=self._settings.readahead_bytes_max,
-                stall_s=self._settings.stall_s,
-                now_s=self._env.clock.monotonic(),
-            )
-            stream = self._streams.begin(prefix.full_key(""), window, allowance)
         else:
-            index, place = await self._runs.locate(segment, offset)
-            found = self._runs.fetch(segment, place, stream.number, allowance=stream.allowance)
+            index, place = await self._runs.locate(segment, offset, reader)
+            found = self._runs.fetch(segment, place, reader, allowance=allowance)
             self._ahead.go(prefix, stream)
             run = await wait_for_pieces(found)
         walk = Walk(segment.key, run)
@@ -275,7 +352,9 @@ class FetchProxy:
         size = part.stop - part.start
         self.stats.reads += 1
         self.stats.read_bytes += size
-        self.loader.touch(segment, part.start, part.stop, reader=stream.number)
+        stream.reader.account.reads += 1
+        stream.reader.account.read_bytes += size
+        self.loader.touch(segment, part.start, part.stop, reader=stream.reader)
         stream.window.answered(size, self._env.clock.monotonic())
         self._streams.move(
             stream,

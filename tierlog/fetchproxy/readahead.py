@@ -9,6 +9,7 @@ window ahead of itself, and when it comes back late it starts anew with one chun
 from collections import OrderedDict
 
 from tierlog.cold.entry import Entry
+from tierlog.fetchproxy.clients import Reader
 from tierlog.fetchproxy.flights import Allowance
 from tierlog.types import Offset, Position
 
@@ -17,7 +18,7 @@ STREAMS_MAX = 4096
 
 
 class Window:
-    __slots__ = ("_chunk_bytes", "_consumed", "_last_s", "_max", "_stall_s", "size")
+    __slots__ = ("_chunk_bytes", "_consumed", "_max", "_stall_s", "last_s", "size")
 
     def __init__(self, *, chunk_bytes: int, bytes_max: int, stall_s: float, now_s: float) -> None:
         self.size = 0
@@ -25,19 +26,20 @@ class Window:
         self._chunk_bytes = chunk_bytes
         self._max = bytes_max
         self._stall_s = stall_s
-        self._last_s = now_s
+        self.last_s = now_s
+        """When the reader was last heard of."""
         self._consumed = 0
 
     def came_back(self, now_s: float) -> None:
         """The reader asks for what follows its last answer."""
-        if self.size == 0 or now_s - self._last_s > self._stall_s:
+        if self.size == 0 or now_s - self.last_s > self._stall_s:
             self.size = min(self._chunk_bytes, self._max)
             self._consumed = 0
-        self._last_s = now_s
+        self.last_s = now_s
 
     def answered(self, size: int, now_s: float) -> None:
         """The reader got `size` bytes."""
-        self._last_s = now_s
+        self.last_s = now_s
         self._consumed += size
         if self.size and self._consumed >= self._chunk_bytes:
             self.size = min(2 * self.size, self._max)
@@ -53,16 +55,15 @@ class Stream:
         "entry",
         "is_ahead_running",
         "key",
-        "number",
         "offset",
         "path",
         "position",
+        "reader",
         "window",
     )
 
-    def __init__(self, number: int, path: str, window: Window, allowance: Allowance) -> None:
-        self.number = number
-        """Names the reader."""
+    def __init__(self, reader: Reader, path: str, window: Window, allowance: Allowance) -> None:
+        self.reader = reader
         self.path = path
         """Of the partition."""
         self.window = window
@@ -80,14 +81,12 @@ class Stream:
 class Streams:
     def __init__(self) -> None:
         self._streams: OrderedDict[tuple[str, Offset], Stream] = OrderedDict()
-        self._count = 0
 
     def find(self, path: str, offset: Offset) -> Stream | None:
         return self._streams.get((path, offset))
 
-    def begin(self, path: str, window: Window, allowance: Allowance) -> Stream:
-        self._count += 1
-        return Stream(self._count, path, window, allowance)
+    def begin(self, reader: Reader, path: str, window: Window, allowance: Allowance) -> Stream:
+        return Stream(reader, path, window, allowance)
 
     def move(
         self, stream: Stream, *, key: str, entry: Entry, position: Position, offset: Offset
@@ -100,6 +99,18 @@ class Streams:
         self._streams.move_to_end((stream.path, offset))
         while len(self._streams) > STREAMS_MAX:
             self._streams.popitem(last=False)
+
+    def count_since(self, moment_s: float) -> tuple[int, int]:
+        """Readers and clients that were heard of since then; the last of them is the last in
+        order."""
+        count = 0
+        accounts = set()
+        for stream in reversed(self._streams.values()):
+            if stream.window.last_s < moment_s:
+                break
+            count += 1
+            accounts.add(id(stream.reader.account))
+        return count, len(accounts)
 
     def __len__(self) -> int:
         return len(self._streams)

@@ -9,6 +9,7 @@ right, two otherwise. A reader that comes back gets chunks, which are cached.
 import asyncio
 
 from tierlog.fetchproxy import plan
+from tierlog.fetchproxy.clients import Reader
 from tierlog.fetchproxy.flights import Allowance
 from tierlog.fetchproxy.loader import ColdSegment, Loader
 from tierlog.fetchproxy.pieces import Piece, Run
@@ -36,34 +37,42 @@ class Runs:
         return Run(pieces)
 
     async def first(
-        self, segment: ColdSegment, offset: Offset, *, bytes_max: int, allowance: Allowance
+        self,
+        segment: ColdSegment,
+        offset: Offset,
+        reader: Reader,
+        *,
+        bytes_max: int,
+        allowance: Allowance,
     ) -> tuple[SegmentIndex, Place, Run]:
         """For a reader that may never come back."""
-        guess = self._guess(segment, offset, allowance) if segment.index is None else None
-        index, place = await self.locate(segment, offset)
+        guess = self._guess(segment, offset, reader, allowance) if segment.index is None else None
+        index, place = await self.locate(segment, offset, reader)
         if guess is not None and _covers(guess[0], place):
             return index, place, Run([await asyncio.shield(guess[1])])
         if (run := self.now(segment, place)) is not None:
             return index, place, run
         span = self._lead_span(segment, place, bytes_max)
         if span is None or self._is_near(segment, Span(place.low, place.high)):
-            return index, place, await self.chunks(segment, place, None, allowance=allowance)
-        flight = self._loader.lead(segment, span)
+            return index, place, await self.chunks(segment, place, reader, allowance=allowance)
+        flight = self._loader.lead(segment, span, reader)
         allowance.count(span.size, flight)
         return index, place, Run([await asyncio.shield(flight)])
 
-    async def locate(self, segment: ColdSegment, offset: Offset) -> tuple[SegmentIndex, Place]:
-        index = await self._loader.index_of(segment)
+    async def locate(
+        self, segment: ColdSegment, offset: Offset, reader: Reader
+    ) -> tuple[SegmentIndex, Place]:
+        index = await self._loader.index_of(segment, reader)
         return index, plan.place_of(index, offset, data_bytes=segment.entry.data_bytes)
 
     async def chunks(
-        self, segment: ColdSegment, place: Place, reader: object, *, allowance: Allowance
+        self, segment: ColdSegment, place: Place, reader: Reader, *, allowance: Allowance
     ) -> Run:
         """The chunks of the place, all of them at once."""
         return await wait_for_pieces(self.fetch(segment, place, reader, allowance=allowance))
 
     def fetch(
-        self, segment: ColdSegment, place: Place, reader: object, *, allowance: Allowance
+        self, segment: ColdSegment, place: Place, reader: Reader, *, allowance: Allowance
     ) -> list[asyncio.Task[Piece] | Piece]:
         found: list[asyncio.Task[Piece] | Piece] = []
         for number in self._numbers(Span(place.low, place.high)):
@@ -77,7 +86,7 @@ class Runs:
         return found
 
     def _guess(
-        self, segment: ColdSegment, offset: Offset, allowance: Allowance
+        self, segment: ColdSegment, offset: Offset, reader: Reader, allowance: Allowance
     ) -> tuple[Span, asyncio.Task[Piece]] | None:
         """Fetched while the index is."""
         span = plan.guess_span(segment.entry, offset, block_bytes=self._settings.block_bytes)
@@ -87,10 +96,10 @@ class Runs:
             numbers = self._numbers(span)
             if len(numbers) > 1:
                 return None
-            flight = self._loader.chunk(segment, numbers[0], reader=None)
+            flight = self._loader.chunk(segment, numbers[0], reader=reader)
             span = self._loader.chunk_span(segment, numbers[0])
         else:
-            flight = self._loader.lead(segment, span)
+            flight = self._loader.lead(segment, span, reader)
         allowance.count(span.size, flight)
         return span, flight
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from tierlog.cold.segment_object import BLOCK_BYTES
 from tierlog.env import Disk
 from tierlog.errors import TierlogError
+from tierlog.fetchproxy.clients import FREE, Price
 
 CACHE_BYTES_MAX = 10 << 30
 
@@ -33,6 +34,10 @@ class ProxySettings:
     """A reader that does not come back for so long is met like a new one."""
     reads_max: int = 2048
     """Reads under way that had to wait, over all readers of the node: some kilobytes each."""
+    gets_per_second: float | None = None
+    """`tierlog.cold.gets.per.second`: of all readers of the node; None is no limit."""
+    price: Price = FREE
+    """`tierlog.price.*`: what a GET and a gigabyte cost here."""
     index_bytes_max: int = 16 << 20
     """Of segment indexes in memory: 41 kB each at 128 MiB a segment."""
     open_chunks_max: int = 256
@@ -53,17 +58,18 @@ class ProxySettings:
 
     @property
     def held_bytes_max(self) -> int:
-        """The share of the memory for what is here: chunks ahead of their readers, mostly."""
-        return 3 * self.memory_bytes // 8
+        """The share of the memory for what is here: chunks that are read, and those ahead of their
+        readers. At the defaults two for each of eight readers."""
+        return self.memory_bytes // 2
 
     @property
     def keeping_bytes_max(self) -> int:
         """The share of the memory for chunks on their way to the disk."""
-        return self.memory_bytes // 4
+        return self.memory_bytes // 8
 
     @property
     def flight_bytes_max(self) -> int:
-        """The share of the memory for downloads under way."""
+        """The share of the memory for downloads under way: twelve at the defaults."""
         return self.memory_bytes - self.held_bytes_max - self.keeping_bytes_max
 
 

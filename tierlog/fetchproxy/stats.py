@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tierlog.fetchproxy.clients import Reader
+
 
 @dataclass(slots=True)
 class ProxyStats:
@@ -24,6 +26,8 @@ class ProxyStats:
     gets: int = 0
     get_bytes: int = 0
     get_errors: int = 0
+    gets_late: int = 0
+    """GETs that waited for the limit of GETs a second."""
     chunk_gets: int = 0
     lead_gets: int = 0
     index_gets: int = 0
@@ -35,5 +39,17 @@ class ProxyStats:
     """Cached files that failed theirs."""
     not_cached: int = 0
     """Chunks that stayed in memory: no room, or the disk refused."""
+    wasted: int = 0
+    wasted_bytes: int = 0
+    """Chunks that left before anybody had read of them."""
+    planned_anew: int = 0
+    """Reads whose segment had left the manifest when its object was asked for."""
     evicted: int = 0
     evicted_bytes: int = 0
+
+    def note_waste(self, size: int, reader: Reader | None) -> None:
+        """A chunk left that was fetched for this reader, and nobody had read of it."""
+        self.wasted += 1
+        self.wasted_bytes += size
+        if reader is not None:
+            reader.account.wasted_bytes += size

@@ -1,12 +1,13 @@
 """What a log consists of, where it ends, and who waits for its ends.
 
 The other modules of a log are layers on this one, each with a reason of its own to change:
-`syncing` (what becomes durable when), `sealed` (what will never change again), `shortening` (what
-goes), `closing` (how it ends) and `log` itself (appending and reading). All fields are here, so
-that each layer finds them in one place.
+`syncing` (what becomes durable when), `sealed` (what takes no more appends), `compacting` (what a
+cleaned segment replaces), `shortening` (what goes), `closing` (how it ends) and `log` itself
+(appending and reading). All fields are here, so that each layer finds them in one place.
 """
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tierlog.hot.errors import LogBroken, LogClosed, LogError, ReadFailed
@@ -39,6 +40,7 @@ class LogState:
         "_flush_messages",
         "_jobs",
         "_messages_since_sync",
+        "_names_replaced",
         "_pending",
         "_pool",
         "_refusal",
@@ -48,6 +50,8 @@ class LogState:
         "_sync_requested",
         "_waiters",
         "_watchers",
+        "cleaned_to",
+        "compacted",
         "durable_end",
         "epochs",
         "gaps",
@@ -86,6 +90,11 @@ class LogState:
         self.gaps = recovered.gaps
         self.log_start = recovered.log_start
         self.trimmed_to = recovered.trimmed_to
+        self.cleaned_to = recovered.cleaned_to
+        self.compacted = recovered.compacted
+        self._names_replaced = recovered.names_replaced
+        if self.compacted:
+            self._adopt(replace(self.settings, contiguous=False))
         self.epochs = recovered.epochs
         self.producers = recovered.producers
         self.segments = SegmentList(self.path, opened.damage)

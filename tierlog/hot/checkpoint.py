@@ -11,6 +11,9 @@ It is replaced whole (`smallfile`), always after what it speaks of is fsynced:
   in the same boot the page cache survived, and only the very end may be torn.
 - `trimmed_to`: what lies below it was given up on purpose; at most `log_start`. Absent in files of
   older versions, which did not tell: then nothing is known to be given up.
+- `cleaned_to`: the first dirty offset of a compacted log; lost, it is cleaned again. `compacted`:
+  offsets may have gaps inside a segment, for ever. `replaced`: the segment listed at the first of
+  these bases was made of all of them (`swapping.py`). Each is left out where it says nothing.
 - `clean`: the log was closed in order. Files and checkpoint then agree and nothing is scanned.
 
 A checkpoint that is missing or damaged costs a scan of the whole log, never a record.
@@ -33,6 +36,8 @@ VERSION = 1
 NOTHING_TRIMMED = Offset(0)
 """Also where nobody wrote it down."""
 
+NEVER_CLEANED = Offset(0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
@@ -43,9 +48,17 @@ class Checkpoint:
     durable_end: Offset
     segments: tuple[SegmentNumbers, ...]
     epochs: tuple[EpochStart, ...]
+    cleaned_to: Offset = NEVER_CLEANED
+    compacted: bool = False
+    replaced: tuple[Offset, ...] = ()
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    cleaning = {
+        "cleaned_to": checkpoint.cleaned_to,
+        "compacted": checkpoint.compacted,
+        "replaced": checkpoint.replaced,
+    }
     line = json.dumps(
         {
             "version": VERSION,
@@ -56,6 +69,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             "durable_end": checkpoint.durable_end,
             "segments": checkpoint.segments,
             "epochs": checkpoint.epochs,
+            **{name: value for name, value in cleaning.items() if value},
         }
     ).encode()
     return b"%s\ncrc32c=%08x\n" % (line, crc32c(line))
@@ -79,6 +93,9 @@ def decode_checkpoint(data: bytes) -> Checkpoint | None:
         epochs=tuple(
             EpochStart(LeaderEpoch(epoch), Offset(start)) for epoch, start in fields["epochs"]
         ),
+        cleaned_to=Offset(fields.get("cleaned_to", NEVER_CLEANED)),
+        compacted=fields.get("compacted", False),
+        replaced=tuple(Offset(base) for base in fields.get("replaced", ())),
     )
 
 

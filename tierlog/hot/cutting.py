@@ -69,6 +69,7 @@ def _lowered(checkpoint: Checkpoint, border: Border) -> Checkpoint:
         checkpoint,
         epochs=epochs.entries,
         durable_end=min(checkpoint.durable_end, border.offset),
+        cleaned_to=min(checkpoint.cleaned_to, border.offset),
         # Not the one that is cut: even if it is kept whole, its end may not be synced yet.
         segments=tuple(
             one for one in checkpoint.segments if one.next_offset <= border.kept.base_offset

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os.path import normpath
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from tierlog.env import Disk, Env
 from tierlog.hot import names
@@ -23,15 +23,13 @@ from tierlog.hot.log import FIRST_OFFSET, Log
 from tierlog.hot.opening import Opened, open_partition
 from tierlog.hot.seed import Seed
 from tierlog.hot.settings import LogSettings
-from tierlog.hot.shared import SharedCall
+from tierlog.hot.shared import SharedCall, to_its_end
 from tierlog.hot.smallfile import make_directory, remove_directory
 from tierlog.hot.store import refused
 from tierlog.hot.sync import Syncable, Syncs, SyncScheduler
 from tierlog.types import Offset
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 LOCK = ".lock"
 RESERVE_BYTES = 64 << 20
@@ -147,7 +145,7 @@ class LogDirectory:
     ) -> Opened:
         now_ms = self.env.clock.now_ms()
         async with self._openings:
-            return await _to_its_end(
+            return await to_its_end(
                 self.env.tasks.in_thread(self._open, path, settings, start, now_ms, seed)
             )
 
@@ -269,7 +267,7 @@ class LogDirectory:
         kept = names.kept_name(path, self.env.rng.randbytes(8))
         with self._reserved(path):
             try:
-                await _to_its_end(self.env.tasks.in_thread(self.disk.rename, path, kept))
+                await to_its_end(self.env.tasks.in_thread(self.disk.rename, path, kept))
             except FileNotFoundError:
                 return None
             except OSError as fault:
@@ -280,7 +278,7 @@ class LogDirectory:
     async def _rename_to_grave(self, path: str) -> None:
         grave = names.deleted_name(path, self.env.rng.randbytes(8))
         try:
-            await _to_its_end(self.env.tasks.in_thread(self.disk.rename, path, grave))
+            await to_its_end(self.env.tasks.in_thread(self.disk.rename, path, grave))
         except FileNotFoundError:
             return
         except OSError as fault:
@@ -334,12 +332,3 @@ class LogDirectory:
             task.cancel()
         self.pool.close()
         self._lock.release()
-
-
-async def _to_its_end(work: "asyncio.Future[T]") -> T:
-    """What a thread does. It cannot be called back: nobody else may come before it has ended."""
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait([work])
-        raise

@@ -124,3 +124,9 @@ class ProducerFenced(ProducerError):
         super().__init__(producer_id, f"epoch {got} is older than {known}, which has written here")
         self.got = got
         self.known = known
+
+
+class CleaningOvertaken(LogError):
+    """The log was trimmed, cut or closed while it was cleaned. Nothing is lost but the work."""
+
+    kind: ClassVar[Kind] = Kind.RETRY

@@ -7,7 +7,8 @@ Captured on the loop, run in a thread, touching only what it captured:
 3. the directory, when names were created;
 4. the end mark, which may say so only now: a record in a file without a name is lost;
 5. the checkpoint, which vouches for all of the above;
-6. removal of what the checkpoint no longer lists.
+6. the swap of a cleaned segment for those that it was made of (`swapping.py`);
+7. removal of what the checkpoint no longer lists.
 
 When a small file does not fit on the disk, or cannot be opened because the process has too many
 open, the job is unfinished (`JobUnfinished`), not failed: the batches are durable, if their names
@@ -16,8 +17,9 @@ fails is a failure, ENOSPC included: nobody knows which pages were dropped.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tierlog.env import Disk, File
 from tierlog.hot import names, smallfile
@@ -33,8 +35,25 @@ from tierlog.hot.salvage import remove_segment
 from tierlog.hot.segment import Segment
 from tierlog.hot.snapshot import encode_snapshot
 from tierlog.hot.store import refused
+from tierlog.hot.swapping import finish_swap
 from tierlog.hot.sync import JobUnfinished
 from tierlog.types import Offset, Position
+
+
+class Swap(NamedTuple):
+    """A cleaned segment that is ready to take the place of others."""
+
+    old: tuple[Segment, ...]
+    new: Segment
+
+    @property
+    def bases(self) -> tuple[Offset, ...]:
+        return tuple(segment.base_offset for segment in self.old)
+
+    def applied_to(self, segments: Iterable[Segment]) -> list[Segment]:
+        first, *others = self.old
+        replaced = (self.new if segment is first else segment for segment in segments)
+        return [segment for segment in replaced if segment not in others]
 
 
 @dataclass(slots=True)
@@ -44,6 +63,7 @@ class Pending:
     sealed: list[tuple[Segment, File, tuple[bytes, bytes]]] = field(default_factory=list)
     snapshots: list[tuple[Offset, tuple[Known, ...]]] = field(default_factory=list)
     removals: list[Offset] = field(default_factory=list)
+    swap: Swap | None = None
     settlers: list[asyncio.Future[None]] = field(default_factory=list)
     names_changed: bool = False
     checkpoint_due: bool = False
@@ -54,6 +74,7 @@ class Pending:
             sealed=self.sealed + other.sealed,
             snapshots=self.snapshots + other.snapshots,
             removals=self.removals + other.removals,
+            swap=self.swap or other.swap,
             settlers=self.settlers + other.settlers,
             names_changed=self.names_changed or other.names_changed,
             checkpoint_due=self.checkpoint_due or other.checkpoint_due,
@@ -123,6 +144,8 @@ class SyncJob:
     def _vouch(self) -> None:
         if self.checkpoint is not None:
             store_checkpoint(self.disk, self.directory, self.checkpoint)
+            if self.checkpoint.replaced:
+                finish_swap(self.disk, self.directory, self.checkpoint.replaced)
             self._remove_unlisted(self.checkpoint)
 
     def _remove_unlisted(self, checkpoint: Checkpoint) -> None:

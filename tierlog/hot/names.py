@@ -8,6 +8,8 @@ TIME_INDEX = "timeindex"
 SNAPSHOT = "snapshot"
 STRAY = ".stray"
 TEMPORARY = ".tmp"
+CLEANED = ".cleaned"
+SWAP = ".swap"
 TORN = "torn"
 DAMAGED = "damaged"
 CHECKPOINT = "partition.checkpoint"
@@ -55,6 +57,14 @@ def is_leftover(name: str) -> bool:
         stem == CHECKPOINT
         or parse_offset(stem, LOG) is not None
         or any(parse_aside(stem, kind) is not None for kind in (TORN, DAMAGED))
+    )
+
+
+def is_unswapped(name: str) -> bool:
+    """Whether this is a file that a cleaning wrote and that is not in its place."""
+    stem = name.removesuffix(CLEANED).removesuffix(SWAP)
+    return stem != name and any(
+        parse_offset(stem, kind) is not None for kind in (LOG, INDEX, TIME_INDEX)
     )
 
 

@@ -17,12 +17,18 @@ can simply be run again.
 
 import logging
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from tierlog.env import Disk, File
 from tierlog.hot import names, smallfile
-from tierlog.hot.checkpoint import NOTHING_TRIMMED, Checkpoint, load_checkpoint, store_checkpoint
+from tierlog.hot.checkpoint import (
+    NEVER_CLEANED,
+    NOTHING_TRIMMED,
+    Checkpoint,
+    load_checkpoint,
+    store_checkpoint,
+)
 from tierlog.hot.endmark import EndMark, boot_digest, load_end, store_end
 from tierlog.hot.epochs import LeaderEpochs
 from tierlog.hot.files import FilePool
@@ -37,6 +43,7 @@ from tierlog.hot.seed import Seed, clear_unbegun, plant_producers, seeded_epochs
 from tierlog.hot.segment import Segment, SegmentNumbers, empty_numbers
 from tierlog.hot.settings import LogSettings
 from tierlog.hot.snapshot import encode_snapshot
+from tierlog.hot.swapping import settle_swaps
 from tierlog.records.errors import TruncatedBatch
 from tierlog.records.header import PREFIX_BYTES, BatchHeader
 from tierlog.types import Offset, Position
@@ -55,6 +62,10 @@ class Recovered:
     """Per segment, the position from which its bytes were scanned now."""
     log_start: Offset
     trimmed_to: Offset
+    cleaned_to: Offset
+    compacted: bool
+    names_replaced: bool
+    """Whether the checkpoint on the disk speaks of a swap."""
     epochs: LeaderEpochs
     producers: Producers
     gaps: list[Gap]
@@ -114,6 +125,7 @@ class Recovery:
         self.checkpoint = load_checkpoint(self.disk, self.directory)
         self.mark = load_end(self.disk, self.directory)
         self.durable_end = self._durable_end()
+        self._settle_cleaning()
         bases = self._tidy()
         if self.is_new or self._is_unbegun(bases):
             self._begin()
@@ -135,6 +147,9 @@ class Recovery:
             trusted_from=self.trusted_from,
             log_start=self.log_start,
             trimmed_to=self._trimmed_to,
+            cleaned_to=self._cleaned_to,
+            compacted=self._compacted,
+            names_replaced=bool(self._replaced),
             epochs=self.epochs,
             producers=self.producers,
             gaps=self.gaps,
@@ -170,6 +185,12 @@ class Recovery:
 
     # What is there, and what may be believed
 
+    def _settle_cleaning(self) -> None:
+        """A swap that was cut off is finished or undone; what was ever compacted has gaps."""
+        settle_swaps(self.disk, self.directory, self._replaced)
+        if self._compacted:
+            self.settings = replace(self.settings, contiguous=False)
+
     def _tidy(self) -> list[Offset]:
         """Remove leftovers that mean nothing; return the base offsets of the segments."""
         found = self.disk.listdir(self.directory)
@@ -201,6 +222,18 @@ class Recovery:
     def _trimmed_to(self) -> Offset:
         """What the checkpoint alone knows: without it nothing counts as given up."""
         return NOTHING_TRIMMED if self.checkpoint is None else self.checkpoint.trimmed_to
+
+    @property
+    def _cleaned_to(self) -> Offset:
+        return NEVER_CLEANED if self.checkpoint is None else self.checkpoint.cleaned_to
+
+    @property
+    def _compacted(self) -> bool:
+        return self.checkpoint is not None and self.checkpoint.compacted
+
+    @property
+    def _replaced(self) -> tuple[Offset, ...]:
+        return () if self.checkpoint is None else self.checkpoint.replaced
 
     def _believe(self, bases: list[Offset]) -> list[Offset] | None:
         """Take over what the checkpoint vouches for; return what must be scanned, None if nothing.
@@ -468,5 +501,7 @@ class Recovery:
             durable_end=log_end,
             segments=tuple(segment.numbers for segment in self.segments),
             epochs=self.epochs.entries,
+            cleaned_to=self._cleaned_to,
+            compacted=self._compacted,
         )
         store_checkpoint(self.disk, self.directory, checkpoint)

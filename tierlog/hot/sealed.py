@@ -3,6 +3,7 @@
 The log does not know who takes them. Whoever has a copy elsewhere drops them (`shortening`).
 """
 
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
 from typing import NamedTuple
@@ -48,15 +49,17 @@ class SealedLog(SyncedLog):
         One that a trim is about to remove may be among them.
         """
         self._require_files()
+        return tuple(_sealed(segment, following) for segment, following in self._ready())
+
+    def _ready(self) -> Iterator[tuple[Segment, Segment]]:
+        """Each with the segment behind it."""
         ready_end = min(self.durable_end, self.visible_end)
         unsynced = self._unsynced_bases()
-        found: list[SealedSegment] = []
         for segment, following in pairwise(self.segments):
             if segment.next_offset > ready_end or segment.base_offset in unsynced:
-                break
+                return
             if segment.size:
-                found.append(_sealed(segment, following))
-        return tuple(found)
+                yield segment, following
 
     def damage_in(self, start: Offset, end: Offset) -> tuple[Offset, Offset] | None:
         """The first range of [start, end) that recovery found damaged: records are missing."""

@@ -100,6 +100,10 @@ class Segment:
     def contiguous(self) -> bool:
         return self._settings.contiguous
 
+    @property
+    def interval_bytes(self) -> int:
+        return self._settings.index_interval_bytes
+
     def move_to(self, pool: FilePool) -> None:
         """Recovery used files of its own: from now on they are opened where the log's are."""
         self._pool = pool

@@ -5,7 +5,7 @@ reader is told (`DamagedOffsets`), because records that once were there are miss
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from tierlog.hot import bytime
@@ -27,6 +27,7 @@ class SegmentList:
         self._bases: list[Offset] = []
         self._loaded: dict[Offset, Segment] = {}
         self._recent: SegmentReader | None = None
+        self._swap_count = 0
         self.damage = damage
         """Ranges that recovery found damaged, now or in an earlier life."""
 
@@ -50,6 +51,16 @@ class SegmentList:
         del self._readers[number], self._bases[number]
         self._recent = None
         self._loaded.pop(segment.base_offset, None)
+
+    def swap(self, old: Sequence[Segment], new: Segment) -> None:
+        """One segment takes the place of some that follow each other. This process wrote it."""
+        number = self._bases.index(old[0].base_offset)
+        self._readers[number : number + len(old)] = [SegmentReader(new, trusted_from=0)]
+        self._bases[number : number + len(old)] = [new.base_offset]
+        self._recent = None
+        self._swap_count += 1
+        for segment in old:
+            self._loaded.pop(segment.base_offset, None)
 
     def read(self, offset: Offset, *, bytes_max: int, end: Offset) -> Bytes:
         """Whole batches of one segment from `offset` on, at least one, all below `end`."""
@@ -157,6 +168,13 @@ class SegmentList:
 
     def latest(self, *, start: Offset, end: Offset) -> Steps[Found | None]:
         """The record of [start, end) with the largest timestamp, the first of several."""
+        while True:
+            before = self._swap_count
+            found = yield from self._latest(start=start, end=end)
+            if self._swap_count == before:
+                return found  # Else a segment was replaced under the search.
+
+    def _latest(self, *, start: Offset, end: Offset) -> Steps[Found | None]:
         best: Found | None = None
         for reader in sorted(self._readers, key=lambda one: -one.segment.max_timestamp):
             segment = reader.segment

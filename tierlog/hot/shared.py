@@ -7,9 +7,21 @@ after its name was there, and none needs one of its own.
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from tierlog.env import Tasks
 from tierlog.hot.waiters import reject, resolve
+
+T = TypeVar("T")
+
+
+async def to_its_end(work: asyncio.Future[T]) -> T:
+    """What a thread does. It cannot be called back: nobody else may come before it has ended."""
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise
 
 
 class SharedCall:

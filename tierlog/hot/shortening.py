@@ -7,9 +7,9 @@ remembers it. A drop removes what another copy has: the records are as good as b
 
 from dataclasses import replace
 
+from tierlog.hot.compacting import CompactedLog
 from tierlog.hot.cutting import Border, cut_back
 from tierlog.hot.errors import OffsetOutOfRange
-from tierlog.hot.sealed import SealedLog
 from tierlog.hot.segment import Segment
 from tierlog.types import Offset
 
@@ -17,7 +17,7 @@ NO_LIMIT = -1
 """Kafka's word for keeping records for ever, in `retention.ms` and `retention.bytes`."""
 
 
-class ShortenedLog(SealedLog):
+class ShortenedLog(CompactedLog):
     __slots__ = ()
 
     def expired_end(

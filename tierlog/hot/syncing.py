@@ -11,7 +11,7 @@ from dataclasses import replace
 from tierlog.env import File
 from tierlog.hot.base import LogState
 from tierlog.hot.checkpoint import Checkpoint
-from tierlog.hot.job import Pending, SyncJob
+from tierlog.hot.job import Pending, Swap, SyncJob
 from tierlog.hot.settings import LogSettings
 from tierlog.hot.sync import Job, JobUnfinished
 from tierlog.hot.waiters import reject, resolve
@@ -94,7 +94,7 @@ class SyncedLog(LogState):
             indexes=tuple(indexes),
             snapshots=tuple(dict(pending.snapshots).items()),
             names_changed=pending.names_changed,
-            checkpoint=self._checkpoint(clean=clean) if due else None,
+            checkpoint=self._checkpoint(clean=clean, swap=pending.swap) if due else None,
             removals=tuple(pending.removals),
         )
 
@@ -108,15 +108,19 @@ class SyncedLog(LogState):
         self.producers.expire(now_ms - self.settings.producer_expiration_ms)
         pending.snapshots.append((self.log_end, self.producers.copy()))
 
-    def _checkpoint(self, *, clean: bool) -> Checkpoint:
+    def _checkpoint(self, *, clean: bool, swap: Swap | None = None) -> Checkpoint:
+        segments = list(self.segments) if swap is None else swap.applied_to(self.segments)
         return Checkpoint(
             boot=self._boot,
             clean=clean,
             log_start=self.log_start,
             trimmed_to=self.trimmed_to,
             durable_end=self.log_end,
-            segments=tuple(segment.numbers for segment in self.segments),
+            segments=tuple(segment.numbers for segment in segments),
             epochs=self.epochs.entries,
+            cleaned_to=self.cleaned_to,
+            compacted=self.compacted or swap is not None,
+            replaced=() if swap is None else swap.bases,
         )
 
     def end_sync(self, job: Job) -> None:
@@ -126,11 +130,15 @@ class SyncedLog(LogState):
             self._pool.unpin(segment.path)
             segment.release_indexes()
         self._note_durable(job.end)
+        if job.checkpoint is not None:
+            self._names_replaced = bool(job.checkpoint.replaced)
+        if done.swap is not None:
+            self._take_over(done.swap)
         self._closed_clean = job.checkpoint is not None and job.checkpoint.clean
         self._clean_end = job.end
         for future in done.settlers:
             resolve(future)
-        if done.sealed and self._directory.broken is None:
+        if (done.sealed or done.swap) and self._directory.broken is None:
             self._drop_below_start()  # A trim had to leave them to their job.
 
     def put_off_sync(self, job: Job, unfinished: JobUnfinished) -> None:
@@ -151,10 +159,21 @@ class SyncedLog(LogState):
             self.durable_end = end
             self._show()
 
+    def _take_over(self, swap: Swap) -> None:
+        """The cleaned segment is in its place. Until now the old files were pinned: readers had
+        them in hand, whatever their names were."""
+        self.compacted = True
+        self.segments.swap(swap.old, swap.new)
+        for segment in swap.old:
+            self._pool.forget(segment.path)
+
     def _unsynced_bases(self) -> set[Offset]:
-        """Sealed segments whose sync job is not done yet."""
+        """Sealed segments whose sync job is not done yet, those about to be replaced included."""
         works = (*self._jobs, self._pending)
-        return {one.base_offset for work in works for one, _, _ in work.sealed}
+        swaps = [work.swap for work in works if work.swap is not None]
+        return {one.base_offset for work in works for one, _, _ in work.sealed}.union(
+            *(swap.bases for swap in swaps)
+        )
 
     def _drop_below_start(self) -> None:
         unsynced = self._unsynced_bases()

@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from tierlog.http.coldreadings import (
+    backlog_of,
     by_request,
     by_tiered_topic,
     cold_bytes,
     cold_gets,
     cold_segments,
     failing_count,
+    fenced_count,
+    late_count,
     of_proxy,
+    of_scrubber,
     of_tier,
 )
 from tierlog.http.family import Family
+from tierlog.http.readings import once
 
 STORE: Final = (
     Family(
@@ -103,6 +108,38 @@ COLD_TIER: Final = (
         of_tier(failing_count),
     ),
     Family(
+        "tierlog_tier_fenced_partitions",
+        "gauge",
+        "Partitions that take no more records, since another process publishes them: two nodes "
+        "run on copies of one data directory, or a newer leader has taken over. 0, always.",
+        of_tier(fenced_count),
+    ),
+    Family(
+        "tierlog_tier_late_partitions",
+        "gauge",
+        "Partitions that are not open: their log is gone, and the store has not said yet where "
+        "it ended.",
+        once(late_count),
+    ),
+    Family(
+        "tierlog_tier_backlog_bytes",
+        "gauge",
+        "Bytes that are sealed and not in the store yet.",
+        of_tier(lambda tier: backlog_of(tier).bytes),
+    ),
+    Family(
+        "tierlog_tier_backlog_segments",
+        "gauge",
+        "Segments that are sealed and not in the store yet.",
+        of_tier(lambda tier: backlog_of(tier).segments),
+    ),
+    Family(
+        "tierlog_tier_upload_lag_seconds",
+        "gauge",
+        "Age of the oldest record that is not in the store, over all topics.",
+        of_tier(lambda tier: backlog_of(tier).lag_ms / 1000),
+    ),
+    Family(
         "tierlog_tier_uploaded_bytes_total",
         "counter",
         "Bytes of segment objects that the store answered for.",
@@ -171,6 +208,37 @@ COLD_TIER: Final = (
         of_tier(lambda tier: tier.stats.put_back_objects),
     ),
     Family(
+        "tierlog_tier_expired_segments_total",
+        "counter",
+        "Segments whose records retention or DeleteRecords took, and whose objects go after "
+        "their grace.",
+        of_tier(lambda tier: tier.stats.expired_segments),
+    ),
+    Family(
+        "tierlog_tier_expired_bytes_total",
+        "counter",
+        "Bytes of their objects.",
+        of_tier(lambda tier: tier.stats.expired_bytes),
+    ),
+    Family(
+        "tierlog_tier_collected_objects_total",
+        "counter",
+        "Objects that were deleted from the store after their grace: segments and pages.",
+        of_tier(lambda tier: tier.stats.collected_objects),
+    ),
+    Family(
+        "tierlog_tier_collected_bytes_total",
+        "counter",
+        "Bytes of the segments among them.",
+        of_tier(lambda tier: tier.stats.collected_bytes),
+    ),
+    Family(
+        "tierlog_tier_receipts_total",
+        "counter",
+        "Receipts written for deletions.",
+        of_tier(lambda tier: tier.stats.receipt_count),
+    ),
+    Family(
         "tierlog_tier_deleted_topics_waiting",
         "gauge",
         "Deleted topics whose objects are still in the store: within tierlog.garbage.grace.ms, "
@@ -227,16 +295,54 @@ COLD_TIER: Final = (
         of_tier(lambda tier: tier.stats.collected_orphans),
     ),
     Family(
-        "tierlog_tier_collected_bytes_total",
+        "tierlog_tier_collected_orphan_bytes_total",
         "counter",
         "Bytes of those orphans.",
-        of_tier(lambda tier: tier.stats.collected_bytes),
+        of_tier(lambda tier: tier.stats.collected_orphan_bytes),
     ),
     Family(
         "tierlog_tier_aborted_uploads_total",
         "counter",
         "Multipart uploads that somebody left behind and that were aborted.",
         of_tier(lambda tier: tier.stats.aborted_uploads),
+    ),
+    Family(
+        "tierlog_scrub_findings",
+        "gauge",
+        "Damages in the store that the scrubber knows of and could not repair; `/state` has them. "
+        "0, always.",
+        of_scrubber(lambda scrubber: len(scrubber.findings)),
+    ),
+    Family(
+        "tierlog_scrub_findings_total",
+        "counter",
+        "Damages that the scrubber found and could not repair at once.",
+        of_tier(lambda tier: tier.stats.scrub_findings),
+    ),
+    Family(
+        "tierlog_scrub_repairs_total",
+        "counter",
+        "Objects, pages and manifests that the store had lost or damaged and the scrubber put "
+        "back. 0, always.",
+        of_tier(lambda tier: tier.stats.scrub_repairs),
+    ),
+    Family(
+        "tierlog_scrub_manifests_total",
+        "counter",
+        "Manifests that were walked whole; each once a day.",
+        of_tier(lambda tier: tier.stats.scrubbed_manifests),
+    ),
+    Family(
+        "tierlog_scrub_objects_total",
+        "counter",
+        "Objects that the store was asked for; each once a week.",
+        of_tier(lambda tier: tier.stats.scrubbed_objects),
+    ),
+    Family(
+        "tierlog_scrub_bytes_total",
+        "counter",
+        "Bytes of objects that were read to their end and compared; each once in 90 days.",
+        of_tier(lambda tier: tier.stats.scrubbed_bytes),
     ),
 )
 

@@ -6,7 +6,7 @@ tier's last look, a second ago at most.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tierlog.http.readings import once
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tierlog.broker.tiering import Tiering
     from tierlog.broker.topics import Topic
     from tierlog.cold.head import Head
+    from tierlog.cold.scrubber import Scrubber
     from tierlog.cold.tier import ColdTier
     from tierlog.cold.tieredpartition import TieredPartition
     from tierlog.fetchproxy.proxy import FetchProxy
@@ -36,6 +37,10 @@ def by_request(read: Callable[[KindStats], float]) -> Read:
 
 def of_tier(read: Callable[[ColdTier], float]) -> Read:
     return once(lambda view: 0 if view.tiering is None else read(view.tiering.tier))
+
+
+def of_scrubber(read: Callable[[Scrubber], float]) -> Read:
+    return once(lambda view: 0 if view.tiering is None else read(view.tiering.scrubber))
 
 
 def of_proxy(read: Callable[[FetchProxy], float]) -> Read:
@@ -77,6 +82,31 @@ def segments_of(head: Head) -> int:
 
 def failing_count(tier: ColdTier) -> int:
     return sum(one.status.last_error is not None for one in tier.partitions.values())
+
+
+def fenced_count(tier: ColdTier) -> int:
+    return sum(one.prefix.fence is not None for one in tier.partitions.values())
+
+
+def late_count(view: NodeView) -> int:
+    return sum(one.late is not None for topic in view.node.topics for one in topic.partitions)
+
+
+class Backlog(NamedTuple):
+    """What waits for its upload, as of the tier's last look."""
+
+    bytes: int
+    segments: int
+    lag_ms: int
+
+
+def backlog_of(tier: ColdTier) -> Backlog:
+    found = [one.status for one in tier.partitions.values()]
+    return Backlog(
+        bytes=sum(one.backlog_bytes for one in found),
+        segments=sum(one.backlog_segments for one in found),
+        lag_ms=max((one.lag_ms for one in found), default=0),
+    )
 
 
 def cold_gets(view: NodeView) -> Iterable[Reading]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tierlog.http.cleanerfamilies import COMPACTION
 from tierlog.http.coldfamilies import COLD_READS, COLD_TIER, COLD_TOPICS, STORE
 from tierlog.http.family import Family
 from tierlog.http.health import Phase
@@ -321,6 +322,20 @@ DISK: Final = (
         once(lambda view: view.node.space.marks.throttle_bytes),
     ),
     Family(
+        "tierlog_disk_hours_left",
+        "gauge",
+        "Hours until producers are refused for want of room, at the rate of the last minutes: "
+        "while the store is away that of the producers, else that of the disk. +Inf while it does "
+        "not fill up.",
+        once(lambda view: view.node.hours_left),
+    ),
+    Family(
+        "tierlog_disk_filling_bytes_per_second",
+        "gauge",
+        "That rate.",
+        once(lambda view: view.node.filling.rate(is_draining=view.node.is_draining)),
+    ),
+    Family(
         "tierlog_disk_refuse_below_bytes",
         "gauge",
         "With less room than this, producing is refused.",
@@ -359,6 +374,7 @@ SECTIONS: Final = {
     "Records": RECORDS,
     "Topics": TOPICS,
     "Disk": DISK,
+    "Compaction": COMPACTION,
     "Object store": STORE,
     "Cold tier": COLD_TIER,
     "Cold topics": COLD_TOPICS,

@@ -71,11 +71,11 @@ def topic_total(name: str) -> Read:
 
 
 def log_bytes(topic: Topic) -> int:
-    return sum(partition.log.size_bytes for partition in topic.partitions)
+    return sum(partition.log.size_bytes for partition in topic.opened)
 
 
 def segment_count(topic: Topic) -> int:
-    return sum(len(partition.log.segments) for partition in topic.partitions)
+    return sum(len(partition.log.segments) for partition in topic.opened)
 
 
 def refusals(view: NodeView) -> Iterable[Reading]:

@@ -1,8 +1,9 @@
 """From a method and a path to whoever answers.
 
-Paths are compared whole: there is no pattern, no prefix and no file behind them. HEAD is answered
-by the handler of GET. Who asks for a path that is not known is told the ones that are; who asks by
-a method that a path does not take, those that it takes.
+Paths are compared whole: there is no pattern and no file behind them. Only a path that was added
+with a slash at its end stands for everything below it. HEAD is answered by the handler of GET. Who
+asks for a path that is not known is told the ones that are; who asks by a method that a path does
+not take, those that it takes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,7 +30,7 @@ class Router:
 
     def find(self, request: Request) -> Handler:
         """Raises `Problem`."""
-        methods = self._routes.get(request.path)
+        methods = self._routes.get(request.path) or self._above(request.path)
         if methods is None:
             raise Problem(
                 404,
@@ -45,3 +46,8 @@ class Router:
                 headers={"Allow": allowed},
             )
         return handler
+
+    def _above(self, path: str) -> dict[str, Handler] | None:
+        """What answers for everything below the first part of the path."""
+        first, slash, rest = path[1:].partition("/")
+        return self._routes.get(f"/{first}/") if slash and rest else None

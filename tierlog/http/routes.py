@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tierlog.http.explain import PREFIX, Explain
 from tierlog.http.exposition import Exposition
 from tierlog.http.health import Health
 from tierlog.http.router import Router
@@ -24,5 +25,6 @@ def node_router(view: NodeView, *, collectors: Sequence[Collector] = ()) -> Rout
     router.add("GET", "/healthz", health.healthz)
     router.add("GET", "/readyz", health.readyz)
     router.add("GET", "/state", State(view).handle)
+    router.add("GET", PREFIX, Explain(view).handle)
     router.add("GET", "/metrics", Exposition(view, collectors).handle)
     return router

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from tierlog.http.coldreadings import segments_of
+from tierlog.http.coldreadings import backlog_of, segments_of
 from tierlog.http.message import Request, Response
 from tierlog.http.readings import api_name
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 PARTITIONS_A_TURN: Final = 500
 """About three milliseconds."""
+
+FINDINGS_NAMED = 20
+"""Of those that the scrubber knows: one cause often makes many."""
 
 
 class State:
@@ -64,6 +68,7 @@ def described(view: NodeView) -> dict[str, object]:
         "store": view.store,
         "tier": tier(view),
         "disk": disk(view),
+        "cleaner": asdict(node.cleaner.stats),
         "connections": connections(view),
         "requests": requests(view),
     }
@@ -80,10 +85,18 @@ def disk(view: NodeView) -> dict[str, object]:
         "refuse_below_bytes": marks.refuse_bytes,
         "is_refusing": node.space.is_refusing,
         "throttle_ms": node.space.throttle_ms,
+        "filling_bytes_per_s": round(node.filling.rate(is_draining=node.is_draining)),
+        "produced_bytes_per_s": round(node.filling.produced_rate),
+        "hours_left": finite(node.hours_left),
         "open_files": len(node.directory.pool),
         "syncs_pending": node.directory.syncs.pending_count,
         "syncs_running": node.directory.syncs.running_count,
     }
+
+
+def finite(number: float) -> float | None:
+    """JSON knows no infinity: None."""
+    return round(number, 3) if math.isfinite(number) else None
 
 
 def connections(view: NodeView) -> dict[str, object]:
@@ -124,9 +137,11 @@ def tier(view: NodeView) -> dict[str, object] | None:
         "is_ready": tier.is_ready,
         "is_refused": tier.refusal is not None,
         "trouble": view.store_trouble,
+        "backlog": backlog_of(tier)._asdict(),
         "uploads": asdict(tier.stats),
         "deleted_topics": deleted_topics(tier),
         "unknown_topics": list(tier.orphans.unknown),
+        "scrub": scrub(view.tiering),
         "reads": asdict(proxy.stats),
         "cache_bytes": proxy.cache.ledger.used,
         "cache_bytes_max": proxy.cache.ledger.budget,
@@ -147,6 +162,27 @@ def deleted_topics(tier: ColdTier) -> list[dict[str, object]]:
     ]
 
 
+def scrub(tiering: Tiering) -> dict[str, object]:
+    """What the scrubber knows to be damaged, and how often it has been everywhere."""
+    scrubber = tiering.scrubber
+    found = list(scrubber.findings.values())
+    return {
+        "findings": len(found),
+        "named": [
+            {
+                "kind": one.kind.value,
+                "place": one.place,
+                "key": one.key,
+                "expected": one.expected,
+                "found": one.found,
+                "advice": one.advice,
+            }
+            for one in found[:FINDINGS_NAMED]
+        ],
+        "rounds": {name: one.finished for name, one in scrubber.rounds.items()},
+    }
+
+
 def asked_of(stats: StoreStats) -> dict[str, dict[str, float]]:
     """By kind; those that were asked at least once."""
     return {kind: asdict(one) for kind, one in stats.kinds.items() if one.requests}
@@ -165,7 +201,12 @@ def described_topic(topic: Topic, tiering: Tiering | None = None) -> dict[str, o
         "fetched_bytes": stats.bytes_out,
         "partitions": [
             described_partition(one) | uploads_of(known.get((topic_id, one.index)))
+            for one in topic.opened
+        ],
+        "late_partitions": [
+            {"index": one.index, "reason": str(one.late)}
             for one in topic.partitions
+            if one.late is not None
         ],
     }
 
@@ -182,6 +223,7 @@ def uploads_of(tiered: TieredPartition | None) -> dict[str, object]:
         "backlog_segments": status.backlog_segments,
         "upload_lag_ms": status.lag_ms,
         "upload_error": status.last_error,
+        "fence": None if tiered.prefix.fence is None else str(tiered.prefix.fence),
     }
 
 
@@ -196,6 +238,7 @@ def described_partition(partition: Partition) -> dict[str, object]:
         "high_watermark": partition.high_watermark,
         "log_end": log.log_end,
         "durable_end": log.durable_end,
+        "cleaned_to": log.cleaned_to,
         "segments": len(log.segments),
         "bytes": log.size_bytes,
     }

@@ -48,6 +48,10 @@ class StoreDenied(StoreError):
     kind: ClassVar[Kind] = Kind.UNAVAILABLE
 
 
+class StoreFull(StoreDenied):
+    """There is no room for the object: somebody must make some, or expiry does."""
+
+
 class StoreBadRequest(StoreError):
     """The store refuses the request as such: a wrong checksum, a wrong range, a name too long."""
 

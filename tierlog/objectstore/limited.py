@@ -27,6 +27,10 @@ class Meter:
         self._clock = clock
         self._paid_at = clock.monotonic()
 
+    def wait(self) -> float:
+        """How many seconds earlier debt still needs."""
+        return max(0.0, self._paid_at - self._clock.monotonic()) if self.rate else 0.0
+
     def owe(self, units: float) -> float:
         """Take on the debt; the answer is how many seconds earlier debt still needs."""
         if not self.rate:

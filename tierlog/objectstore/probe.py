@@ -16,6 +16,8 @@ from tierlog.objectstore.errors import NoSuchObject, StoreError, StoreLies, Stor
 from tierlog.objectstore.port import Doomed, Got, ObjectStore, Outcome, Written
 
 RACER_COUNT = 32
+REFUSALS_MAX = 5
+"""Tries of a write that must be refused, until there is a clear answer."""
 NO_ETAG = '"00000000000000000000000000000000"'
 
 REMEDY = (
@@ -91,18 +93,22 @@ class _Probe:
     async def _check_refused(
         self, what: str, standing: Got, *, absent: bool = False, etag: str = ""
     ) -> None:
-        body = self._body()
-        written = await (
-            self._store.put_if_absent(self._key, body)
-            if absent
-            else self._store.put_if_match(self._key, body, etag=etag)
-        )
-        got = await self._find()
-        is_changed = got is None or bytes(got.data) != bytes(standing.data)
-        if written.outcome is Outcome.WON or is_changed:
-            raise _lies(what)
-        if written.outcome is Outcome.AMBIGUOUS:
-            raise StoreUnavailable("the store gave no clear answer to a write it must refuse")
+        """As often as it takes to be told: a store that has too much to do refuses for that reason,
+        and a node that waited for a probe without a single such answer would wait for long."""
+        for _ in range(REFUSALS_MAX):
+            body = self._body()
+            written = await (
+                self._store.put_if_absent(self._key, body)
+                if absent
+                else self._store.put_if_match(self._key, body, etag=etag)
+            )
+            got = await self._find()
+            is_changed = got is None or bytes(got.data) != bytes(standing.data)
+            if written.outcome is Outcome.WON or is_changed:
+                raise _lies(what)
+            if written.outcome is Outcome.LOST:
+                return
+        raise StoreUnavailable("the store gave no clear answer to a write it must refuse")
 
     async def _find(self) -> Got | None:
         with suppress(NoSuchObject):

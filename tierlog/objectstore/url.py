@@ -22,7 +22,9 @@ def open_store(env: Env, url: str, settings: NodeSettings) -> ObjectStore:
     if url.startswith(MEMORY):
         return _in_memory.setdefault(url, MemoryStore(env.clock))
     folder = store_folder(url)
-    return FolderStore(env, folder) if folder is not None else _open_s3(env, url, settings)
+    if folder is not None:
+        return FolderStore(env, folder, floor_of=settings.store_floor)
+    return _open_s3(env, url, settings)
 
 
 def _open_s3(env: Env, url: str, settings: NodeSettings) -> ObjectStore:

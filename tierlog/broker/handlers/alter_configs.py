@@ -1,7 +1,8 @@
 """AlterConfigs, v0-v2. Replaces all overrides of a topic: what is not named falls back to its
 default. IncrementalAlterConfigs changes one by one, and is what clients use today.
 
-Takes effect without a restart, and has when the answer leaves.
+Takes effect without a restart, and has when the answer leaves. How long records live then stands
+in the bucket as well, or the sender hears an error that it may try again after (U7b).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tierlog.broker.codes import code_of, sentence_of
 from tierlog.broker.errors import InvalidRequest
-from tierlog.broker.resources import TOPIC, cannot_change, topic_of
+from tierlog.broker.resources import TOPIC, cannot_change, in_bucket, topic_of
 from tierlog.broker.turns import in_turns
 from tierlog.errors import TierlogError
 from tierlog.wire.api_keys import ApiKey
@@ -51,11 +52,10 @@ async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespon
 async def alter(resource: AlterConfigsResource, call: Call, *, only_checks: bool) -> None:
     if resource.resource_type != TOPIC:
         raise cannot_change(resource.resource_type, resource.resource_name, call.node)
-    await call.node.controller.replace_configs(
-        topic_of(resource.resource_name, call.node),
-        configs_of(resource.configs),
-        validate_only=only_checks,
-    )
+    topic = topic_of(resource.resource_name, call.node)
+    wanted = configs_of(resource.configs)
+    await call.node.controller.replace_configs(topic, wanted, validate_only=only_checks)
+    await in_bucket(topic, call, only_checks=only_checks)
 
 
 def configs_of(asked: list[AlterableConfig]) -> dict[str, str]:

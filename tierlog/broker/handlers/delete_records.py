@@ -129,7 +129,7 @@ def trim(partition: Partition, offset: int, call: Call) -> Offset:
     if wanted <= log_start:
         return log_start
     if partition.cold is not None and (tiering := call.node.tiering) is not None:
-        tiering.check_may_delete(partition.cold)
+        tiering.check_may_delete(partition.cold, wanted)
     partition.log.trim(wanted)
     return partition.log_start
 

@@ -51,12 +51,12 @@ async def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirs
 def wanted(request: DescribeLogDirsRequest, call: Call) -> dict[str, list[Partition]]:
     topics = call.node.topics
     if request.topics is None:
-        return {topic.name: list(topic.partitions) for topic in topics}
+        return {topic.name: topic.opened for topic in topics}
     found: dict[str, dict[int, Partition]] = {}
     for asked in request.topics:
         topic = topics.by_name.get(asked.topic)
-        present = [] if topic is None else topic.partitions
-        here = {one: present[one] for one in asked.partitions if 0 <= one < len(present)}
+        present = {} if topic is None else {one.index: one for one in topic.opened}
+        here = {one: present[one] for one in asked.partitions if one in present}
         if here:
             found.setdefault(asked.topic, {}).update(here)
     return {name: list(partitions.values()) for name, partitions in found.items()}

@@ -2,7 +2,8 @@
 subtracts from lists (KIP-339, pitfall 24).
 
 The changes of one topic happen together or not at all. They take effect without a restart, and have
-when the answer leaves.
+when the answer leaves. How long records live then stands in the bucket as well, or the sender hears
+an error that it may try again after (U7b).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tierlog.broker.codes import code_of, sentence_of
 from tierlog.broker.errors import InvalidRequest
-from tierlog.broker.resources import TOPIC, cannot_change, topic_of
+from tierlog.broker.resources import TOPIC, cannot_change, in_bucket, topic_of
 from tierlog.broker.turns import in_turns
 from tierlog.config import Change
 from tierlog.errors import TierlogError
@@ -60,6 +61,7 @@ async def alter(resource: AlterConfigsResource, call: Call, *, only_checks: bool
         raise cannot_change(resource.resource_type, resource.resource_name, call.node)
     topic = topic_of(resource.resource_name, call.node)
     await call.node.controller.alter(topic, changes_of(resource.configs), validate_only=only_checks)
+    await in_bucket(topic, call, only_checks=only_checks)
 
 
 def changes_of(asked: list[AlterableConfig]) -> list[Change]:

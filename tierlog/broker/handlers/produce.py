@@ -92,6 +92,7 @@ def remember(frame: memoryview, produced: Produced, call: Call) -> None:
         topic is None
         or not batch
         or not 0 <= index < len(topic.partitions)
+        or topic.partitions[index].late is not None
         or transactional_id is not None
         or acks not in (1, ACKS_ALL)
         or call.version < ZSTD_FROM

@@ -9,6 +9,7 @@ from tierlog.objectstore.errors import (
     StoreBadRequest,
     StoreDenied,
     StoreError,
+    StoreFull,
     StoreUnavailable,
 )
 from tierlog.objectstore.port import Outcome, Written
@@ -19,8 +20,10 @@ NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 CANNOT_BE = (errno.ENAMETOOLONG, errno.EEXIST, *NOT_THERE)
 """Of a write: the key cannot have a file beside those that are there."""
 
-NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
-"""Somebody must act: give rights or room."""
+NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""Somebody must act: give rights."""
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -56,6 +59,8 @@ def working() -> Iterator[None]:
 def _refused(fault: OSError, key: str) -> StoreError | None:
     if fault.errno == errno.ENAMETOOLONG:
         return StoreBadRequest(f"{key} has a part too long for a file name")
+    if fault.errno in NO_ROOM:
+        return StoreFull(f"the folder has no room for {key}: {fault}")
     if fault.errno in NOT_ALLOWED:
         return StoreDenied(f"the folder refuses {key}: {fault}")
     return None

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tierlog.env import Disk, DiskLock, Env, File
 from tierlog.objectstore.body import check_arrived
 from tierlog.objectstore.folder.doors import preparing
+from tierlog.objectstore.folder.room import FloorOf, Room, no_floor
 from tierlog.objectstore.folder.sums import Sum, Summer
 from tierlog.objectstore.port import Body
 from tierlog.types import Bytes
@@ -26,10 +27,11 @@ class Draft(NamedTuple):
 
 
 class Drafts:
-    def __init__(self, env: Env, path: str) -> None:
+    def __init__(self, env: Env, path: str, *, floor_of: FloorOf = no_floor) -> None:
         self._env = env
         self._disk: Disk = env.disk
         self._path = path
+        self._room = Room(env.disk, path, floor_of=floor_of)
         self._own = ""
         self._lock: DiskLock | None = None
 
@@ -58,11 +60,13 @@ class Drafts:
         return f"{self._own}/{self._env.rng.uuid().hex}"
 
     def write(self, key: str, body: Body, *, sync: bool = True) -> Draft:
-        """Raises `StoreBadRequest` if the bytes are not those that the body promises. What goes
-        wrong with the body's own source is not translated: it is no fault of this folder."""
+        """Raises `StoreBadRequest` if the bytes are not those that the body promises, `StoreFull`
+        if they would leave too little room. What goes wrong with the body's own source is not
+        translated: it is no fault of this folder."""
         path = self.new_path()
         try:
-            return Draft(path, self._write(path, key, body, sync=sync))
+            with self._room.taken(key, body.size):
+                return Draft(path, self._write(path, key, body, sync=sync))
         except BaseException:
             self.drop(path)
             raise

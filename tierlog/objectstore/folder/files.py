@@ -23,6 +23,7 @@ from tierlog.objectstore.errors import (
 )
 from tierlog.objectstore.folder.doors import NOT_THERE, preparing, reading, uncertain
 from tierlog.objectstore.folder.drafts import Draft, Drafts
+from tierlog.objectstore.folder.room import FloorOf, no_floor
 from tierlog.objectstore.folder.sums import Sum, Sums, sum_file
 from tierlog.objectstore.folder.walk import OWN
 from tierlog.objectstore.keys import check_key
@@ -41,13 +42,13 @@ class Busy(Exception):
 
 
 class Files:
-    def __init__(self, env: Env, root: str) -> None:
+    def __init__(self, env: Env, root: str, *, floor_of: FloorOf = no_floor) -> None:
         self._env = env
         self._disk = env.disk
         self._root = root
         self._own = f"{root}/{OWN}"
         self._sums = Sums(env.disk, f"{self._own}/sums")
-        self.drafts = Drafts(env, f"{self._own}/tmp")
+        self.drafts = Drafts(env, f"{self._own}/tmp", floor_of=floor_of)
         self._has_begun = False
         self._durable_directories: set[str] = set()
         self._seen: dict[str, str] = {}

@@ -17,6 +17,7 @@ from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.folder.doors import uncertain, working
 from tierlog.objectstore.folder.drafts import Draft
 from tierlog.objectstore.folder.files import Busy, Files
+from tierlog.objectstore.folder.room import FloorOf, no_floor
 from tierlog.objectstore.folder.uploads import PartsBody, Uploads
 from tierlog.objectstore.folder.walk import OWN, keys_below
 from tierlog.objectstore.port import (
@@ -45,10 +46,10 @@ PAUSE_SECONDS_MAX = 0.05
 class FolderStore:
     """Implements `ObjectStore`."""
 
-    def __init__(self, env: Env, path: str) -> None:
+    def __init__(self, env: Env, path: str, *, floor_of: FloorOf = no_floor) -> None:
         self._env = env
         self._root = path.rstrip("/")
-        self._files = Files(env, self._root)
+        self._files = Files(env, self._root, floor_of=floor_of)
         self._uploads = Uploads(env, f"{self._root}/{OWN}/uploads", self._files.drafts)
         self._threads = asyncio.Semaphore(THREAD_COUNT_MAX)
         self._abandoned: set[asyncio.Future[Any]] = set()

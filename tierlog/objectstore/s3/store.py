@@ -68,6 +68,7 @@ class S3Store:
         self._reads = LocalTasks(thread_count=settings.reads_max)
         self._writes = LocalTasks(thread_count=settings.writes_max)
         self._small = LocalTasks(thread_count=settings.small_max)
+        self._reads.start_threads()
 
     # Reading
 

@@ -8,6 +8,7 @@ Blocking; meant for threads. The pool hands each thread a connection of its own,
 the store has closed an idle one.
 """
 
+import http.client
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 from urllib.parse import quote, urlencode
@@ -18,6 +19,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.exceptions import NoCredentialsError
 
+from tierlog.env import Slabs
 from tierlog.objectstore.errors import StoreLies
 from tierlog.objectstore.port import Body
 from tierlog.objectstore.s3.control import Control
@@ -29,6 +31,13 @@ from tierlog.types import Bytes
 
 PIECE_BYTES = 8 << 20
 """Between two looks at the clock: a usual chunk. Joining pieces costs as much as receiving them."""
+
+SLAB_BYTES_MIN = PIECE_BYTES // 2
+"""Less would waste most of one."""
+SLABS_MAX = 32
+"""256 MiB: as much as downloads for readers may hold. Beyond that memory is new."""
+STEP_BYTES = 1 << 20
+"""Between two looks at the clock where no piece has to be joined."""
 
 WORDS_BYTES_MAX = 64 << 10
 """What an error may say."""
@@ -55,6 +64,7 @@ class Transport:
         url = urllib3.util.parse_url(control.base)
         self._path = url.path or ""
         self._pool = _pool(url, control.ca_certs, settings)
+        self._slabs = Slabs(size=PIECE_BYTES, count_max=SLABS_MAX)
 
     def send(
         self,
@@ -82,7 +92,7 @@ class Transport:
         with self.door.mapped(key):
             sending = None if body is None else Sending(key, body, deadline)
             response = self._answered(method, target, self._signed(method, target, sent), sending)
-            return _read(response, deadline, max(bytes_max, WORDS_BYTES_MAX))
+            return _read(response, deadline, max(bytes_max, WORDS_BYTES_MAX), self._slabs)
 
     def close(self) -> None:
         self._pool.close()
@@ -115,14 +125,44 @@ class Transport:
             raise body.error from None
 
 
-def _read(response: urllib3.BaseHTTPResponse, deadline: Deadline, bytes_max: int) -> Answer:
+def _read(
+    response: urllib3.BaseHTTPResponse, deadline: Deadline, bytes_max: int, slabs: Slabs
+) -> Answer:
     try:
-        data = _read_all(response, deadline, bytes_max)
+        data = _read_to_slab(response, deadline, bytes_max, slabs)
+        if data is None:
+            data = _read_all(response, deadline, bytes_max)
     except BaseException:
         response.close()  # Half an answer is still in there: nobody may use the connection.
         raise
     response.release_conn()
     return Answer(response.status, response.headers, data)
+
+
+def _read_to_slab(
+    response: urllib3.BaseHTTPResponse, deadline: Deadline, bytes_max: int, slabs: Slabs
+) -> Bytes | None:
+    """A chunk, in memory that was used before; None for anything else."""
+    size = response.length_remaining
+    if size is None or not SLAB_BYTES_MIN <= size <= bytes_max:
+        return None
+    # Through urllib3 itself every byte would be copied once more.
+    if not isinstance(response, urllib3.HTTPResponse) or not isinstance(
+        body := response._original_response, http.client.HTTPResponse
+    ):
+        return None
+    view = slabs.take(size)
+    if view is None:
+        return None
+    with response._error_catcher():
+        done = 0
+        while done < size:
+            count = body.readinto(view[done : done + STEP_BYTES])
+            if not count:
+                raise urllib3.exceptions.IncompleteRead(done, size - done)
+            done += count
+            deadline.check()
+    return view.toreadonly()
 
 
 def _read_all(response: urllib3.BaseHTTPResponse, deadline: Deadline, bytes_max: int) -> Bytes:

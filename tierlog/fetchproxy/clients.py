@@ -1,0 +1,90 @@
+"""Who reads cold records, and what that took: GETs, bytes, hits, what was fetched in vain.
+
+Clients are known by the client id of their requests. Some hundred are counted apart; whoever was
+not heard of for longest makes room for a new one, and what it had counts as "other" from then on,
+so that the sums stay those of the node.
+
+A GET counts for the reader for whom it began, whoever else has its bytes as well.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+CLIENTS_MAX = 100
+"""Counted apart: each is some lines of the metrics."""
+OTHER = "other"
+NAME_CHARS_MAX = 100
+
+
+@dataclass(slots=True, eq=False)
+class Account:
+    """What one client took."""
+
+    reads: int = 0
+    """Answered with records."""
+    read_bytes: int = 0
+    hits: int = 0
+    """Reads that found their chunk here."""
+    gets: int = 0
+    get_bytes: int = 0
+    wasted_bytes: int = 0
+    """Of chunks that were fetched for it, and left again before anybody had read of them."""
+    unread_bytes: int = 0
+    """Of chunks that are on their way to it or here for it now."""
+
+    def add(self, other: Account) -> None:
+        """All that counts up; what is on its way is still the other's."""
+        for each in fields(self)[:-1]:
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+
+class Reader:
+    """One who reads on, or came once: what chunks are fetched for."""
+
+    __slots__ = ("account",)
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+
+
+class Price(NamedTuple):
+    """Of reading from the store, in dollars."""
+
+    get: float
+    """A GET."""
+    gigabyte: float
+    """10^9 bytes, for retrieval and the way here."""
+
+    def of(self, *, gets: int, get_bytes: int) -> float:
+        return gets * self.get + get_bytes / 1e9 * self.gigabyte
+
+
+FREE = Price(get=0.0, gigabyte=0.0)
+
+
+class Clients:
+    def __init__(self, clients_max: int = CLIENTS_MAX) -> None:
+        self._max = clients_max
+        self._accounts: OrderedDict[str, Account] = OrderedDict()
+        self.other = Account()
+        """Of those who had to make room."""
+
+    def of(self, client: str) -> Account:
+        name = client[:NAME_CHARS_MAX]
+        found = self._accounts.get(name)
+        if found is None:
+            found = self._accounts[name] = Account()
+            if len(self._accounts) > self._max:
+                _, oldest = self._accounts.popitem(last=False)
+                self.other.add(oldest)
+        else:
+            self._accounts.move_to_end(name)
+        return found
+
+    def items(self) -> list[tuple[str, Account]]:
+        """By client id; "other" is the last, if there are any."""
+        named = list(self._accounts.items())
+        return [*named, (OTHER, self.other)] if self.other.reads or self.other.gets else named

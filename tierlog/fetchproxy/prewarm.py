@@ -1,0 +1,163 @@
+"""Prewarming: a range of offsets is loaded into the chunk cache before anybody asks for it.
+
+What it takes is known before, from the manifest alone: no GET is made for a plan, so its ends are
+as exact as the samples of a segment, an eighth of a 128 MiB one. Only free room is used: nothing
+that is cached leaves for it, and what does not fit is told. One chunk after another comes in beside
+a few others, so that readers who wait for theirs are not behind it.
+
+Chunks go to the ordinary pool, as if a reader had fetched them; those that leave before somebody
+reads of them count as waste.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from tierlog.errors import TierlogError
+from tierlog.fetchproxy import plan
+from tierlog.objectstore.port import Span
+from tierlog.types import Offset, Position
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tierlog.cold.entry import Entry
+    from tierlog.fetchproxy.clients import Reader
+    from tierlog.fetchproxy.loader import ColdSegment, Loader
+    from tierlog.fetchproxy.port import ColdPrefix
+
+CLIENT = "(prewarm)"
+"""The name that its GETs are counted under."""
+FLIGHTS_MAX = 3
+"""At once: fewer than the chunks that may be on their way to the disk, or some were not kept."""
+
+
+class Wish(NamedTuple):
+    """Offsets of one partition."""
+
+    prefix: ColdPrefix
+    start: Offset
+    end: Offset
+
+
+@dataclass(slots=True)
+class Prewarmed:
+    """What a run has done so far, or a plan would do."""
+
+    bytes: int = 0
+    """Of all chunks of the range."""
+    here_bytes: int = 0
+    """Of those that were cached already."""
+    loaded_bytes: int = 0
+    left_bytes: int = 0
+    """Of those that found no room, in the budget or in the cache."""
+    gets: int = 0
+    done: bool = False
+    error: str | None = None
+    _indexes: set[str] = field(default_factory=set)
+
+
+def span_of(entry: Entry, start: Offset, end: Offset) -> Span:
+    """The bytes of a segment that surely hold [start, end), by its samples."""
+    offsets = [sample.offset for sample in entry.samples]
+    low, high = bisect_right(offsets, start) - 1, bisect_left(offsets, end)
+    first = entry.samples[low].position if low >= 0 else 0
+    last = entry.samples[high].position if high < len(offsets) else entry.data_bytes
+    return Span(Position(first), Position(max(last, first)))
+
+
+class Prewarm:
+    """One run."""
+
+    def __init__(
+        self,
+        loader: Loader,
+        reader: Reader,
+        wishes: list[Wish],
+        *,
+        bytes_max: int,
+        chunk_bytes: int,
+    ) -> None:
+        self._loader = loader
+        self._reader = reader
+        self._wishes = wishes
+        self._bytes_max = bytes_max
+        self._chunk_bytes = chunk_bytes
+        self.state = Prewarmed()
+
+    async def price(self) -> Prewarmed:
+        """What `run` would do now."""
+        state, room = self.state, min(self._bytes_max, self._loader.cache.free_bytes)
+        async for segment, number in self._chunks():
+            size = self._seen(segment, number)
+            if size > room:
+                state.left_bytes += size
+            elif size:
+                room -= size
+                state.loaded_bytes += size
+                self._count_get(segment)
+        state.done = True
+        return state
+
+    async def run(self) -> None:
+        """Errors are told in `state`: whoever waits reads them there."""
+        flights: set[asyncio.Task[None]] = set()
+        try:
+            async for segment, number in self._chunks():
+                if len(flights) >= FLIGHTS_MAX:
+                    _, flights = await asyncio.wait(flights, return_when=asyncio.FIRST_COMPLETED)
+                size = self._seen(segment, number)
+                if size:
+                    flights.add(asyncio.ensure_future(self._load(segment, number, size)))
+            await asyncio.gather(*flights)
+        except TierlogError as error:
+            self.state.error = str(error)
+        finally:
+            for flight in flights:
+                flight.cancel()
+            await asyncio.gather(*flights, return_exceptions=True)
+            self.state.done = True
+
+    def _seen(self, segment: ColdSegment, number: int) -> int:
+        """Its size, if it is to be loaded; 0 if it is here."""
+        size = self._loader.chunk_span(segment, number).size
+        self.state.bytes += size
+        if not self._loader.is_kept(segment, number):
+            return size
+        self.state.here_bytes += size
+        return 0
+
+    def _count_get(self, segment: ColdSegment) -> None:
+        """And the one for the segment's index, unless that is here."""
+        self.state.gets += 1
+        if segment.index is None and segment.key not in self.state._indexes:
+            self.state._indexes.add(segment.key)
+            self.state.gets += 1
+
+    async def _load(self, segment: ColdSegment, number: int, size: int) -> None:
+        state = self.state
+        has_room = self._loader.cache.free_bytes >= size
+        if not has_room or state.loaded_bytes + size > self._bytes_max:
+            state.left_bytes += size
+            return
+        self._count_get(segment)
+        state.loaded_bytes += size
+        if not await self._loader.prewarm(segment, number, reader=self._reader):
+            state.loaded_bytes -= size
+            state.left_bytes += size
+
+    async def _chunks(self) -> AsyncIterator[tuple[ColdSegment, int]]:
+        for wish in self._wishes:
+            at = wish.start
+            while at < wish.end and (entry := await wish.prefix.entry_for(at)) is not None:
+                if entry.base >= wish.end:
+                    break
+                segment = self._loader.segment(wish.prefix.full_key(entry.key), entry)
+                span = span_of(entry, max(at, entry.base), wish.end)
+                if span.size:
+                    for number in plan.chunk_numbers(span, chunk_bytes=self._chunk_bytes):
+                        yield segment, number
+                at = entry.next_offset
