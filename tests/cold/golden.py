@@ -10,12 +10,12 @@ day they were written, which every tierlog must read (another zlib may pack othe
 from dataclasses import replace
 from pathlib import Path
 
-from tests.cold.makers import TOPIC_ID, Bucket, a_head, entries
+from tests.cold.makers import TOPIC_ID, Bucket, a_head, entries, merged_of
 from tests.cold.segments import a_segment, new_scan
-from tierlog.cold import canonical, codec, shedding, tree
+from tierlog.cold import canonical, chain, codec, shedding, sources, tree
 from tierlog.cold.head import DELETE_RECORDS, RETENTION_MS, Garbage, Head, Hold, Policy, Skip
 from tierlog.cold.layout import parse_segment_key
-from tierlog.cold.page import Page
+from tierlog.cold.page import LeafPage, Page
 from tierlog.cold.receipt import Deleted, Receipt, encode_receipt, receipt_for
 from tierlog.hot.epochs import EpochStart
 from tierlog.types import LeaderEpoch, Offset
@@ -60,6 +60,28 @@ def a_manifest() -> tuple[Head, Page, Page]:
     return head, bucket.read(head.indexes[-1]), bucket.read(head.leaves[-1])
 
 
+def a_merged_segment_object() -> bytes:
+    """Batches of what were two segments once, and their entries."""
+    segment = a_segment(4, value=b"value")
+    scan = new_scan(segment, topic_id=TOPIC_ID, index_interval_bytes=100)
+    scan.feed(segment.data)
+    uploads = chain.linked(chain.genesis(TOPIC_ID, 7), entries(range(2)))
+    tail = scan.finish(
+        key=KEY, producers=b"", max_append_ms=1_700_000_001_000, sources=sources.encode(uploads)
+    )
+    return segment.data + tail.data
+
+
+def a_merged_leaf() -> LeafPage:
+    """The second of its three entries stands in place of two."""
+    before = chain.genesis(TOPIC_ID, 7)
+    first, *run, last = chain.linked(before, entries(range(4)))
+    merged = chain.replacing(merged_of(run), run, before=first.chain)
+    return LeafPage(
+        topic_id=TOPIC_ID, partition=7, chain_before=before, entries=(first, merged, last)
+    )
+
+
 def an_expired_manifest() -> Head:
     """The fields of what leaves: a policy, a page that went whole, segments that went alone, a
     start that is not garbage yet."""
@@ -98,6 +120,8 @@ def a_receipt() -> Receipt:
 def build() -> dict[str, bytes]:
     head, index, leaf = a_manifest()
     return {
+        "merged-segment.hex": a_merged_segment_object(),
+        "merged-leaf.hex": codec.encode_page(a_merged_leaf()),
         "segment.hex": a_segment_object(),
         "HEAD.hex": codec.encode_head(head),
         "index.hex": codec.encode_page(index),
@@ -124,7 +148,7 @@ def write() -> None:
     for name, data in build().items():
         lines = [data[start : start + 32].hex() for start in range(0, len(data), 32)]
         (FOLDER / name).write_text("".join(f"{line}\n" for line in lines))
-        if name != "segment.hex":
+        if "segment" not in name:
             (FOLDER / name).with_suffix(".json").write_bytes(plain(data) + b"\n")
 
 

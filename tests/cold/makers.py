@@ -1,11 +1,12 @@
 """Entries and heads for the tests: plain ones, and as many as it takes."""
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 
 from tierlog.cold import chain, codec, tree
-from tierlog.cold.entry import Entry, Sample
+from tierlog.cold.entry import BLOCK_BYTES, Entry, Sample
 from tierlog.cold.head import Head, Incarnation, PageRef, Writer
 from tierlog.cold.layout import segment_key
 from tierlog.cold.page import Page
@@ -61,6 +62,43 @@ def an_entry(number: int = 0, *, base: int | None = None, records: int = 1000) -
         leader_epochs=(EpochStart(LeaderEpoch(3), Offset(0)),),
         merkle_root=rng.randbytes(32).hex(),
         codecs=("zstd",),
+    )
+
+
+def merged_of(run: Sequence[Entry], seed: int = 0) -> Entry:
+    """As an object of all their batches would have it; not linked yet."""
+    rng = random.Random(seed)
+    data_bytes = sum(one.data_bytes for one in run)
+    sections, position = {}, data_bytes
+    blocks = 4 * -(-data_bytes // BLOCK_BYTES)
+    for name, size in (("block_crcs", blocks), ("offset_index", 8), ("time_index", 12)):
+        sections[name] = (position, size)
+        position += size
+    latest = max(run, key=lambda one: one.max_timestamp)
+    base, last = run[0].base, run[-1].last
+    return replace(
+        run[0],
+        key=segment_key(
+            base=base,
+            last=last,
+            leader_epoch=LeaderEpoch(3),
+            node=1,
+            attempt=rng.getrandbits(64),
+        ),
+        chain="",
+        replaces=None,
+        last=last,
+        sha256=rng.randbytes(32).hex(),
+        data_bytes=data_bytes,
+        size=position + 100,
+        sections=sections,
+        records=sum(one.records for one in run),
+        batches=sum(one.batches for one in run),
+        samples=(Sample(base, Position(0)),),
+        min_timestamp=min(one.min_timestamp for one in run),
+        max_timestamp=latest.max_timestamp,
+        max_timestamp_offset=latest.max_timestamp_offset,
+        max_append_ms=max(one.max_append_ms for one in run),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cold.makers import TOPIC_ID, an_entry, entries
 from tierlog.cold import chain
-from tierlog.cold.entry import Entry
+from tierlog.cold.entry import Entry, Replaced
 from tierlog.cold.errors import ColdCorrupt
 from tierlog.types import Offset
 
@@ -30,7 +30,7 @@ def test_an_entry_that_was_dropped_or_moved_breaks_the_chain() -> None:
             chain.check(START, wrong, key="k")
 
 
-def other(value: object) -> Any:
+def other(name: str, value: object) -> Any:
     """Another value of the same shape."""
     match value:
         case bool():
@@ -39,6 +39,8 @@ def other(value: object) -> Any:
             return value + 1
         case str():
             return value[:-1] + ("0" if not value.endswith("0") else "1")
+        case None if name == "replaces":
+            return Replaced("00" * 32, 2, "00" * 32, "00" * 32)
         case None:
             return "x"
         case dict():
@@ -52,7 +54,7 @@ def other(value: object) -> Any:
 def test_the_chain_covers_every_field(name: str) -> None:
     (entry,) = chain.linked(START, [an_entry()])
     with pytest.raises(ColdCorrupt):
-        chain.check(START, [replace(entry, **{name: other(getattr(entry, name))})], key="k")
+        chain.check(START, [replace(entry, **{name: other(name, getattr(entry, name))})], key="k")
 
 
 def test_a_moved_base_with_its_samples_shows() -> None:

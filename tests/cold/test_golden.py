@@ -3,12 +3,19 @@
 import pytest
 
 from tests.cold import golden
-from tierlog.cold import codec, invariants
+from tierlog.cold import chain, codec, invariants, sources
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.cold.receipt import decode_receipt
-from tierlog.cold.segment_object import parse_tail
+from tierlog.cold.segment_object import SOURCES, parse_tail
 
-MANIFESTS = ("HEAD.hex", "index.hex", "leaf.hex", "HEAD-expired.hex", "receipt.hex")
+MANIFESTS = (
+    "HEAD.hex",
+    "index.hex",
+    "leaf.hex",
+    "HEAD-expired.hex",
+    "receipt.hex",
+    "merged-leaf.hex",
+)
 
 
 def test_a_segment_object_is_written_as_it_always_was() -> None:
@@ -42,6 +49,24 @@ def test_a_manifest_of_an_earlier_day_is_read() -> None:
     found = codec.decode_page(golden.kept("leaf.hex"), key="leaf")
     assert isinstance(found, LeafPage)
     assert list(found.entries) == list(codec.rows_of(leaf))
+
+
+def test_a_merged_segment_object_is_written_and_read_as_it_always_was() -> None:
+    data = golden.kept("merged-segment.hex")
+    assert golden.a_merged_segment_object().hex() == data.hex()
+    footer = parse_tail(data, object_size=len(data), key=golden.KEY)
+    section = footer.section(SOURCES)
+    assert section is not None
+    found = sources.decode(data[section.position : section.position + section.size], key="k")
+    assert [one.base for one in found] == [0, 1000]
+
+
+def test_a_merged_entry_of_an_earlier_day_is_read_and_follows() -> None:
+    found = codec.decode_page(golden.kept("merged-leaf.hex"), key="leaf")
+    assert isinstance(found, LeafPage)
+    assert list(found.entries) == list(golden.a_merged_leaf().entries)
+    chain.check(found.chain_before, found.entries, key="leaf")
+    assert found.entries[1].replaces is not None
 
 
 def test_a_manifest_that_expired_is_read() -> None:

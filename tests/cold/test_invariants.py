@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from tests.cold.makers import START_MS, TOPIC_ID, Bucket, a_head, an_entry, entries
+from tests.cold.makers import START_MS, TOPIC_ID, Bucket, a_head, an_entry, entries, merged_of
 from tierlog.cold import chain, tree
+from tierlog.cold.entry import Entry
 from tierlog.cold.errors import InvariantBroken
 from tierlog.cold.head import (
     MERGE,
@@ -96,6 +97,21 @@ def epochs(*starts: tuple[int, int]) -> tuple[EpochStart, ...]:
 
 HOLD = Hold("h", Offset(1000), Offset(2000), "a case")
 
+
+def merged(head: Head, run: tuple[Entry, ...], *, before: str) -> Head:
+    """HEAD with one entry, rightly linked, for the run that ends it."""
+    entry = chain.replacing(merged_of(run), run, before=before)
+    return replace(
+        head,
+        entries=(*head.entries[: -len(run)], entry),
+        bytes=head.bytes - sum(one.size for one in run) + entry.size,
+    )
+
+
+def merged_with_what_was_not_there(head: Head) -> Head:
+    return merged(head, head.entries, before=tree.chain_before(head))
+
+
 GONE = "seg/{:020d}-{:020d}-e00000003-n00001-0000000000000001.seg"
 
 
@@ -152,6 +168,7 @@ BROKEN: list[tuple[str, Callable[[Head], Head]]] = [
     ("ends", lambda _: published(HEADS[-3], PREVIOUS)),
     ("history", with_another_entry),
     ("history", replaced_by_one),
+    ("links", merged_with_what_was_not_there),
     ("holds", lambda head: replace(head, holds=(HOLD,))),
     ("holds", lambda head: replace(head, policy_version=-1)),
     (

@@ -97,6 +97,13 @@ class RunningNode:
         found: dict[str, Any] = next(one for one in topics if one["name"] == topic)
         return found
 
+    def metric(self, name: str) -> float:
+        """Of `/metrics`, by its whole name, labels and all."""
+        with urllib.request.urlopen(f"http://{self._http}/metrics", timeout=START_S) as answer:
+            lines: list[str] = answer.read().decode().splitlines()
+        (value,) = (line.split()[-1] for line in lines if line.startswith(f"{name} "))
+        return float(value)
+
     def _words(self) -> list[str]:
         words = [sys.executable, "-m", "tierlog", "serve", "--data", str(self.data)]
         words += ["--listen", self.address, "--http", "127.0.0.1:0"]

@@ -15,7 +15,7 @@ from tierlog.hot.job import SyncJob
 
 T = TypeVar("T")
 
-# Of the story of `story.py`; "delete topic" has one of its own (`stage_delete`).
+# Of the story of `story.py`; "delete topic" and "merge" have their own (`stage_delete`, ...).
 EXPIRY = ("expire", "collect")
 """Of the story in `stage_expire.py`."""
 
@@ -38,6 +38,7 @@ BY_MODULE = {
     "tierlog.cold.statekeeper": "state",
     "tierlog.cold.sending": "upload",
     "tierlog.cold.dropper": "drop",
+    "tierlog.cold.merger": "merge",
     "tierlog.cold.sweeper": "delete topic",
     "tierlog.cold.expirer": "expire",
     "tierlog.cold.collector": "collect",
@@ -53,7 +54,7 @@ BY_FUNCTION = {
     "PartitionUploader._send": "upload",
     "Membership.delete_topic": "delete topic",
 }
-OUTERMOST = ("restore", "drop", "repair", "delete topic", *EXPIRY)
+OUTERMOST = ("restore", "drop", "repair", "merge", "delete topic", *EXPIRY)
 """Stages that count whatever is called inside of them."""
 
 is_repairing: list[bool] = []

@@ -188,6 +188,9 @@ class Prefix:
     def full_key(self, key: str) -> str:
         return f"c/t/id/0/{key}"
 
+    async def renew(self) -> None:
+        """There is no newer one."""
+
     async def entry_for(self, offset: Offset) -> Entry | None:
         return next((one for one in self.entries if offset < one.next_offset), None)
 

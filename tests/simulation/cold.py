@@ -9,8 +9,9 @@ The node is stopped, killed (also in the middle of a request), loses power, its 
 its identity to a copy of itself. A lost disk is restored from the bucket, a lost log begins where
 the bucket ends: then what was published is promised, and no more. In one seed of six records
 expire, and their objects go after a short grace. In half of the seeds a topic is deleted and swept;
-orphans are collected all the time, and the scrubber walks over everything. In one seed of ten the
-store lies about conditional writes; one in ten has no faults at all.
+in every second one small segments are merged; orphans are collected all the time, and the scrubber
+walks over everything. In one seed of ten the store lies about conditional writes; one in ten has no
+faults at all.
 
 Checked at every step: the invariants of `cold_oracle`. At the end: that everything came to the
 bucket, and, after one more end of the process, the history of all clients (`tierlog.sim.verdict`).
@@ -18,10 +19,12 @@ bucket, and, after one more end of the process, the history of all clients (`tie
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from unittest.mock import patch
 
+from tests.simulation import cold_node
 from tests.simulation.broker import bounded, check_id, quiet, unless_over
 from tests.simulation.broker_clients import (
     DELIVERY_S,
@@ -44,7 +47,8 @@ from tests.simulation.cold_faults import torment
 from tests.simulation.cold_node import ColdLives
 from tests.simulation.cold_oracle import WatchedBucket, Where
 from tierlog.client import ProducerSettings
-from tierlog.cold.changes import Append
+from tierlog.cold import merging
+from tierlog.cold.changes import Append, Replace
 from tierlog.cold.scrubsettings import ScrubSettings
 from tierlog.cold.tiersettings import TierSettings
 from tierlog.cold.tree import Limits
@@ -90,7 +94,7 @@ CLIENTS = [*PRODUCERS, "replayer", "seeker"]
 
 async def cold(world: SimWorld) -> int:
     """Tells how many records were acknowledged."""
-    with quiet(), small():
+    with quiet(), small(), merges() if world.seed % 2 else nullcontext():
         return await run(world)
 
 
@@ -107,6 +111,19 @@ def small() -> Iterator[None]:
         hasty = {"orphan_interval_ms": 4_000, "orphan_age_ms": 0, "orphan_sighting_ms": 0}
         stack.enter_context(patch.dict(TierSettings.__init__.__kwdefaults__, hasty))
         stack.enter_context(patch("tierlog.cold.scrubber.SETTINGS", SCRUB))
+        yield
+
+
+@contextmanager
+def merges() -> Iterator[None]:
+    """Neighbours are merged as soon as they have left the disk, however few and large they are."""
+    with ExitStack() as stack:
+        hasty = replace(cold_node.SETTINGS, tierlog_merge_interval_ms=1500)
+        stack.enter_context(patch.object(cold_node, "SETTINGS", hasty))
+        stack.enter_context(patch.multiple(merging, RUN_MIN=2, GROWTH=1.5))
+        stack.enter_context(patch.object(merging, "target_of", lambda *_, **__: 16 << 10))
+        limits = Append.__init__.__kwdefaults__["limits"]
+        stack.enter_context(patch.dict(Replace.__init__.__kwdefaults__, limits=limits))
         yield
 
 

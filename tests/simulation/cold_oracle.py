@@ -26,9 +26,11 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from tierlog.cold import chain
 from tierlog.cold.clusterstate import ClusterState, decode_state
 from tierlog.cold.codec import decode_head, decode_page, open_page
 from tierlog.cold.entry import Entry
+from tierlog.cold.errors import ColdCorrupt
 from tierlog.cold.head import Head, PageRef
 from tierlog.cold.layout import RECEIPTS
 from tierlog.cold.page import IndexPage, LeafPage
@@ -219,7 +221,9 @@ class Oracle:
         """T2. Objects are opened once, or again."""
         prefix = self._prefix(head)
         end: int | None = None
-        for entry in self._entries(head):
+        entries = list(self._entries(head))
+        self._check_chain(head, entries)
+        for entry in entries:
             require(
                 end in (None, entry.base) or self._is_skipped(head, end, entry.base),
                 f"{prefix}: offsets {end} to {entry.base} are in no segment",
@@ -231,6 +235,13 @@ class Oracle:
             end in (None, head.next_offset) or self._is_skipped(head, end, head.next_offset),
             f"{prefix} ends at {end}, HEAD says {head.next_offset}",
         )
+
+    def _check_chain(self, head: Head, entries: Sequence[Entry]) -> None:
+        """Through every link: what a merge put there stands where its sources stood."""
+        try:
+            chain.check(head.chain_anchor, entries, key=self._prefix(head))
+        except ColdCorrupt as broken:
+            raise Broken(str(broken)) from broken
 
     def check_all(self) -> None:
         for head in self.heads.values():

@@ -102,7 +102,7 @@ class Tiering:
         self.tier = ColdTier(
             env,
             store,
-            tier_settings or TierSettings(garbage_grace_ms=settings.tierlog_garbage_grace_ms),
+            tier_settings or tier_settings_of(settings),
             data=data,
             cluster_id=cluster.id,
             node_id=settings.node_id,
@@ -346,6 +346,14 @@ def tiering_of(config: TopicConfig) -> TopicTiering:
         retention_ms=config.retention_ms,
         retention_bytes=config.retention_bytes,
         copies=not config.remote_log_copy_disable,
+    )
+
+
+def tier_settings_of(settings: NodeSettings) -> TierSettings:
+    return TierSettings(
+        garbage_grace_ms=settings.tierlog_garbage_grace_ms,
+        merge_bytes_max=settings.tierlog_merge_max_bytes,
+        merge_interval_ms=settings.tierlog_merge_interval_ms,
     )
 
 

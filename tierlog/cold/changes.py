@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tierlog.cold import codec, expiry, lookup, shedding, tree
+from tierlog.cold import codec, expiry, lookup, replacing, shedding, tree
 from tierlog.cold.head import DELETE_RECORDS, RETENTION_BYTES, RETENTION_MS, PageRef
 from tierlog.cold.publisher import Draft
-from tierlog.cold.refusals import NotNext, PolicyDiffers, name_of
+from tierlog.cold.refusals import NotNext, PolicyDiffers, RunChanged, name_of
 from tierlog.hot.log import FIRST_OFFSET
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Append:
         seal = partial(
             tree.seal,
             grown,
-            mint=self._mint,
+            mint=partial(_mint, self._env),
             not_before_ms=now_ms + self._grace_ms,
             opened=opened,
             limits=self._limits,
@@ -110,8 +110,66 @@ class Append:
         got = await self._store.get(self._keys.full(ref.key))
         return codec.open_page(ref, got.data)
 
-    def _mint(self) -> int:
-        return int.from_bytes(self._env.rng.randbytes(8))
+
+class Replace:
+    """List one merged segment in place of a run of others, which become garbage.
+
+    Nothing else changes: neither end, nor the number of records, nor any chain value. Raises
+    `RunChanged` where the run is not there any more as it was.
+    """
+
+    def __init__(
+        self,
+        merged: Entry,
+        run: Sequence[Entry],
+        sources: Sequence[Entry],
+        *,
+        store: ObjectStore,
+        keys: PartitionKeys,
+        env: Env,
+        grace_ms: int = GARBAGE_GRACE_MS,
+        limits: tree.Limits = tree.LIMITS,
+    ) -> None:
+        """`merged` is not linked into the chain yet; `sources` are the run as it was uploaded."""
+        self._merged = merged
+        self._run = [one.key for one in run]
+        self._sources = sources
+        self._store = store
+        self._keys = keys
+        self._env = env
+        self._grace_ms = grace_ms
+        self._limits = limits
+
+    async def __call__(self, head: Head) -> Draft | None:
+        opened: dict[str, Page] = {}
+        base, end = self._merged.base, self._merged.next_offset
+        while isinstance(region := replacing.region_of(head, base, end, opened), PageRef):
+            opened[region.key] = await self._read(region)
+        if region is None:
+            raise RunChanged(base, end, of=name_of(head))
+        if replacing.is_replaced(region, self._merged):
+            return None
+        work = partial(
+            replacing.replaced,
+            head,
+            region,
+            self._merged,
+            self._run,
+            self._sources,
+            mint=partial(_mint, self._env),
+            not_before_ms=self._env.clock.now_ms() + self._grace_ms,
+            opened=opened,
+            limits=self._limits,
+        )
+        # A full page takes 30 ms to make.
+        head, pages = await self._env.tasks.in_thread(work) if region.leaves else work()
+        return Draft(head=head, pages=pages)
+
+    async def _read(self, ref: PageRef) -> Page:
+        got = await self._store.get(self._keys.full(ref.key))
+        page = codec.open_page(ref, got.data)
+        await self._env.tasks.in_thread(codec.check_page, ref, page)
+        return page
 
 
 class MoveLogStart:
@@ -208,3 +266,7 @@ class Collected:
     async def __call__(self, head: Head) -> Draft | None:
         left = tuple(one for one in head.garbage if one.key not in self._keys)
         return None if len(left) == len(head.garbage) else Draft(head=replace(head, garbage=left))
+
+
+def _mint(env: Env) -> int:
+    return int.from_bytes(env.rng.randbytes(8))

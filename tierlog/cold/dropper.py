@@ -15,7 +15,7 @@ from bisect import bisect_left
 from math import inf
 from typing import NamedTuple
 
-from tierlog.cold import comparing, sending
+from tierlog.cold import comparing, sending, sources
 from tierlog.cold.choosing import check_lineage
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head
@@ -153,7 +153,7 @@ class PartitionDropper:
                     found="no segment with it",
                     of=self._uploader.name,
                 )
-            await self._require_own(entry)
+            await self._require_own(entry, segment)
             await self._require_there(entry, head)
             offset = entry.next_offset
 
@@ -175,12 +175,18 @@ class PartitionDropper:
             self._stats.put_back_objects += 1
             logger.error("%s was lost by the store; it is put back from the local copy", key)  # noqa: TRY400  it is told
 
-    async def _require_own(self, entry: Entry) -> None:
+    async def _require_own(self, entry: Entry, segment: SealedSegment) -> None:
+        """The object has the bytes that the log has. One that was merged is wider than a local
+        segment: it says itself as what it was uploaded, and that is compared."""
         uploader = self._uploader
-        if not uploader.is_vouched(entry):
-            place = uploader.publisher.place
-            await comparing.require_same(self._env, self._log, place, entry)
-            uploader.vouch(entry)
+        if uploader.is_vouched(entry):
+            return
+        place, keys = uploader.publisher.place, uploader.publisher.keys
+        for source in await sources.read(self._store, keys, entry):
+            is_here = source.base < segment.next_offset and segment.base_offset < source.next_offset
+            if is_here and not uploader.is_vouched(source):
+                await comparing.require_same(self._env, self._log, place, source)
+                uploader.vouch(source)
 
     def _forget_noted(self) -> None:
         start = self._log.log_start

@@ -24,6 +24,23 @@ class Sample(NamedTuple):
     position: Position
 
 
+class Replaced(NamedTuple):
+    """The link of the chain over entries that one entry stands in place of: a merge.
+
+    The merged object's section `sources` has those entries whole, so whoever wants to can follow
+    the chain through them, from `before` to the entry's own `chain`.
+    """
+
+    before: str
+    """The chain's value before the first of them."""
+    segments: int
+    """How many they are, as they were uploaded: of a merge of merges, all of the first ones."""
+    merkle_root: str
+    """Over their canonical bytes without `chain`, as over the batches of a segment."""
+    link: str = ""
+    """SHA-256(before || canonical entry without it): binds the new entry to its place."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     key: str
@@ -59,12 +76,14 @@ class Entry:
     """Epochs that wrote in the segment; the first starts at or before its base."""
     merkle_root: str
     chain: str = ""
-    """Filled when the entry is published: SHA-256(chain before || canonical entry without it)."""
+    """Filled when the entry is published: SHA-256(chain before || canonical entry without it). Of
+    one that replaces others: the value behind the last of them, so that what follows stays."""
     storage_class: str = "STANDARD"
     codecs: tuple[str, ...] = ()
     has_aborted: bool = False
     retain_until_ms: int = -1
     dek_id: str | None = None
+    replaces: Replaced | None = None
 
     @property
     def next_offset(self) -> Offset:

@@ -6,7 +6,7 @@ in the order listed, so only their sizes stand here; samples are relative to the
 
 from itertools import pairwise
 
-from tierlog.cold.entry import BLOCK_BYTES, READER_SECTIONS, Entry, Sample
+from tierlog.cold.entry import BLOCK_BYTES, READER_SECTIONS, Entry, Replaced, Sample
 from tierlog.cold.fields import Fields
 from tierlog.cold.layout import KEY_CHARACTERS_MAX, parse_segment_key
 from tierlog.hot.epochs import EpochStart
@@ -18,11 +18,15 @@ CODECS_MAX = 8
 EPOCHS_MAX = 4096
 """Leader epochs that are listed, in an entry or for a partition: each start of a node is one."""
 U32_MAX = 2**32 - 1
+REPLACED_MAX = 4096
+"""Segments that one object is merged of, counted as they were uploaded. Their entries stay in the
+object, some 280 bytes each: a megabyte at most."""
 
 
 def entry_value(entry: Entry) -> dict[str, object]:
-    """Every field, none left out: a hash is taken over it."""
-    return {
+    """Every field, none left out: a hash is taken over it. `replaces` stands only where there is
+    one: the others keep the bytes, and the hashes, that they had before there were merges."""
+    value: dict[str, object] = {
         "base": entry.base,
         "batches": entry.batches,
         "chain": entry.chain,
@@ -49,6 +53,9 @@ def entry_value(entry: Entry) -> dict[str, object]:
         "storage_class": entry.storage_class,
         "version_id": entry.version_id,
     }
+    if entry.replaces is not None:
+        value["replaces"] = entry.replaces._asdict()
+    return value
 
 
 def read_entry(fields: Fields) -> Entry:
@@ -83,10 +90,24 @@ def read_entry(fields: Fields) -> Entry:
         has_aborted=fields.flag("has_aborted"),
         retain_until_ms=fields.integer("retain_until_ms", -1),
         dek_id=fields.maybe_text("dek_id"),
+        replaces=_read_replaced(fields.maybe_inner("replaces")),
     )
     fields.close()
     _check(entry, fields)
     return entry
+
+
+def _read_replaced(fields: Fields | None) -> Replaced | None:
+    if fields is None:
+        return None
+    replaced = Replaced(
+        fields.digest("before"),
+        fields.integer("segments", 2, REPLACED_MAX),
+        fields.digest("merkle_root"),
+        fields.digest("link"),
+    )
+    fields.close()
+    return replaced
 
 
 def _read_sections(fields: Fields, position: int) -> dict[str, tuple[int, int]]:

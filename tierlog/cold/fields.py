@@ -106,6 +106,10 @@ class Fields:
     def inner(self, name: str) -> "Fields":
         return Fields(self._take(name), key=self.key, place=f"{self.place}.{name}")
 
+    def maybe_inner(self, name: str) -> "Fields | None":
+        """Of a member that format 1 did not always have: None where it is not there."""
+        return self.inner(name) if name in self._left else None
+
     def inners(self, name: str, count_max: int) -> list["Fields"]:
         return [
             Fields(item, key=self.key, place=f"{self.place}.{name}[{number}]")

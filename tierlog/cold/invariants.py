@@ -5,13 +5,13 @@ a HEAD is read that others wrote (U9). Of pages only their references are looked
 change, and `codec.check_page` looks inside when one is opened to be built upon.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from tierlog.cold import chain
 from tierlog.cold.codec import GARBAGE_MAX, LISTED_MAX
 from tierlog.cold.entry import Entry
-from tierlog.cold.entry_codec import EPOCHS_MAX
+from tierlog.cold.entry_codec import EPOCHS_MAX, REPLACED_MAX
 from tierlog.cold.errors import ColdCorrupt, InvariantBroken
 from tierlog.cold.fields import is_digest
 from tierlog.cold.garbage_codec import EXPIRED_MAX
@@ -125,6 +125,9 @@ def _bounds(head: Head) -> Iterator[str]:
     for name, limit in limits.items():
         if len(getattr(head, name)) > limit:
             yield f"{len(getattr(head, name))} {name}, readers take {limit}"
+    for entry in head.entries:
+        if entry.replaces is not None and not 2 <= entry.replaces.segments <= REPLACED_MAX:
+            yield f"{entry.key} replaces {entry.replaces.segments}, readers take {REPLACED_MAX}"
 
 
 def _start(head: Head) -> Iterator[str]:
@@ -204,9 +207,35 @@ def _history(head: Head, previous: Head) -> Iterator[str]:
     known = {row.next_offset for row in rows(head)}
     kept = [row for row in previous.entries if row.base >= head.log_start]
     inline = head.entries[0].base if head.entries else head.next_offset
+    merged = [one for one in head.entries if one.replaces is not None]
     for row in kept:
-        if row.base >= inline and row.next_offset not in known:
+        if row.base >= inline and row.next_offset not in known and not _is_within(row, merged):
             yield f"the entry of offset {row.base} is gone"
+
+
+def _links(head: Head, previous: Head) -> Iterator[str]:
+    """What is new and replaces others has their offsets and records, and they are garbage now."""
+    known = {row.key for row in previous.entries}
+    garbage = {one.key for one in head.garbage}
+    for entry in head.entries:
+        if entry.replaces is None or entry.key in known:
+            continue
+        gone = [row for row in previous.entries if _is_within(row, [entry])]
+        if not gone or (gone[0].base, gone[-1].last) != (entry.base, entry.last):
+            yield f"{entry.key} replaces what was not there"
+        elif sum(row.records for row in gone) != entry.records:
+            yield f"{entry.key} has other records than what it replaces"
+        for row in gone:
+            if row.key not in garbage:
+                yield f"{row.key} was replaced, and is not garbage"
+    records = {(row.base, row.next_offset): row.records for row in rows(previous)}
+    for ref in (*head.indexes, *head.leaves):
+        if records.get((ref.base, ref.next_offset), ref.records) != ref.records:
+            yield f"the page of offset {ref.base} has other records than before"
+
+
+def _is_within(row: Entry, merged: Sequence[Entry]) -> bool:
+    return any(one.base <= row.base and row.last <= one.last for one in merged)
 
 
 def _holds(head: Head, previous: Head) -> Iterator[str]:
@@ -258,6 +287,7 @@ OF_TWO: dict[str, Callable[[Head, Head], Iterator[str]]] = {
     "version": _version,
     "ends": _ends,
     "history": _history,
+    "links": _links,
     "holds": _holds,
     "leaving": _leaving,
 }

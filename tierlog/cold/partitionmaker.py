@@ -6,13 +6,14 @@ from what is cold (`reopening`), and not for long.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.head import Head, Incarnation, Writer
 from tierlog.cold.layout import PartitionKeys
 from tierlog.cold.localcopy import LocalCopies
+from tierlog.cold.merger import Merger, leftovers
 from tierlog.cold.pagecache import PageCache
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Place, Publisher
@@ -28,9 +29,6 @@ from tierlog.hot.log import FIRST_OFFSET
 from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import LeaderEpoch, Offset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +49,10 @@ class PartitionMaker:
         node_id: int,
         process: str,
         incarnation: Incarnation,
+        is_idle: Callable[[], bool],
     ) -> None:
-        """`prefix` is the cluster's own in the store, `data` the node's directory."""
+        """`prefix` is the cluster's own in the store, `data` the node's directory. `is_idle` says
+        whether nobody waits for an upload."""
         self.copies = LocalCopies(env, f"{data}/cold")
         """Of HEADs; that of a deleted partition is removed."""
         self._env = env
@@ -63,9 +63,15 @@ class PartitionMaker:
         self._node_id = node_id
         self._process = process
         self._incarnation = incarnation
+        self._is_idle = is_idle
         self.pages = PageCache(store)
         self.trouble: Callable[[], str | None] = lambda: None
         """Why the store need not be asked now, if somebody knows."""
+
+    async def open(self) -> None:
+        """Before anything else."""
+        await self.copies.open()
+        await self._env.tasks.in_thread(leftovers, self._env.disk, self.copies.path)
 
     async def open_log(
         self,
@@ -127,8 +133,9 @@ class PartitionMaker:
             topic_id, topic, index, leader_epoch=leader_epoch, tiering=tiering, start=start
         )
         prefix = ColdPrefix(publisher.keys, self.pages, head=await publisher.load())
+        prefix.refresh = publisher.refresh
         publisher.on_fence = partial(_close_to_writers, prefix, name_of(publisher.place))
-        return TieredPartition(
+        partition = TieredPartition(
             self._env,
             self._store,
             log,
@@ -139,6 +146,8 @@ class PartitionMaker:
             tiering=tiering,
             stats=self._stats,
         )
+        partition.chores.append(self._merger(partition, tiering))
+        return partition
 
     def _publisher(
         self,
@@ -165,6 +174,20 @@ class PartitionMaker:
             writer=Writer(leader_epoch, self._process),
             incarnation=self._incarnation,
             copies=self.copies,
+        )
+
+    def _merger(self, partition: TieredPartition, tiering: TopicTiering) -> Merger:
+        return Merger(
+            self._env,
+            self._store,
+            partition.uploader,
+            self.pages,
+            directory=self.copies.path,
+            node_id=self._node_id,
+            settings=self._settings,
+            tiering=tiering,
+            stats=self._stats,
+            is_idle=self._is_idle,
         )
 
 

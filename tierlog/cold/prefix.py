@@ -4,11 +4,13 @@
 node published or read back, or the local copy of it after a restart. It never goes back.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from tierlog.cold import lookup
 from tierlog.cold.entry import Entry
+from tierlog.cold.errors import ColdError
 from tierlog.cold.head import Head, PageRef
 from tierlog.cold.layout import PartitionKeys
 from tierlog.cold.page import Page
@@ -16,10 +18,13 @@ from tierlog.cold.pagecache import PageCache
 from tierlog.hot.epochs import LeaderEpochs
 from tierlog.hot.log import FIRST_OFFSET
 from tierlog.hot.watchers import Watcher, Watchers
+from tierlog.objectstore.errors import StoreError
 from tierlog.types import Offset, TimestampMs
 
 if TYPE_CHECKING:
     from tierlog.errors import TierlogError
+
+logger = logging.getLogger(__name__)
 
 
 class ColdPrefix:
@@ -35,6 +40,8 @@ class ColdPrefix:
         a newer leader does, or a copy of this node, or another life of the cluster."""
         self.epochs = LeaderEpochs(() if head is None else head.leader_epochs)
         """Of what is cold."""
+        self.refresh: Callable[[], Awaitable[Head | None]] | None = None
+        """Reads HEAD back from the store."""
         self._pages = pages
         self._watchers = Watchers()
 
@@ -91,6 +98,18 @@ class ColdPrefix:
         return await self._pages.get(self.keys, ref)
 
     # Changing
+
+    async def renew(self) -> None:
+        """Ask the store for a newer HEAD. Without one, or without an answer, nothing changes."""
+        if self.refresh is None:
+            return
+        try:
+            head = await self.refresh()
+        except (ColdError, StoreError) as fault:
+            logger.info("%s is not read again: %s", self.keys.head, fault)
+            return
+        if head is not None:
+            self.adopt(head)
 
     def adopt(self, head: Head) -> None:
         """A HEAD that was published or read back. An older one than is known changes nothing."""

@@ -13,6 +13,7 @@ from tierlog.errors import Kind
 
 if TYPE_CHECKING:
     from tierlog.cold.head import Incarnation, Writer
+    from tierlog.types import Offset
 
 
 class Named(Protocol):
@@ -94,6 +95,18 @@ class FencedByTwin(Fenced):
             why=f"process {found.process} has leader epoch {found.leader_epoch} too: two nodes run "
             "on copies of one data directory. Stop one of them and never start it on that copy",
         )
+
+
+class RunChanged(ColdError):
+    """The segments that were merged are not listed any more, or not as they were: something expired
+    or was deleted meanwhile. Nothing was changed; the merged object is an orphan."""
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+    def __init__(self, start: Offset, end: Offset, *, of: str = "") -> None:
+        super().__init__(f"{of or 'the manifest'}: [{start}, {end}) is not listed as it was")
+        self.start = start
+        self.end = end
 
 
 class ForeignIncarnation(ColdError):

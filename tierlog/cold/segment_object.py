@@ -38,6 +38,8 @@ TAIL_BYTES: Final = 16 << 10
 """How much of an object's end to ask for: footers have two or three thousand bytes."""
 
 SECTIONS: Final = (*READER_SECTIONS, "batch_hashes", "producers", "leader_epochs", "aborted")
+SOURCES: Final = "sources"
+"""Behind the others, in an object that was merged of others: their entries (`sources.py`)."""
 GAPS_MAX: Final = 1024
 
 _EPOCH: Final = Struct(">iq")
@@ -218,7 +220,7 @@ def _read_footer(fields: Fields, *, sections_end: int) -> Footer:
 
 def _read_sections(fields: Fields, *, start: int, end: int) -> tuple[Section, ...]:
     sections = []
-    for inner in fields.inners("sections", len(SECTIONS)):
+    for inner in fields.inners("sections", len(SECTIONS) + 1):
         section = Section(
             inner.text("name"),
             Position(inner.integer("position", start, start)),
@@ -228,7 +230,8 @@ def _read_sections(fields: Fields, *, start: int, end: int) -> tuple[Section, ..
         inner.close()
         sections.append(section)
         start += section.size
-    if tuple(one.name for one in sections) != SECTIONS or start != end:
+    names = tuple(one.name for one in sections)
+    if names not in (SECTIONS, (*SECTIONS, SOURCES)) or start != end:
         fields.refuse("sections", "do not lie as those of a segment object do")
     return tuple(sections)
 

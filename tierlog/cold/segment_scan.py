@@ -206,16 +206,19 @@ class SegmentScan:
         max_append_ms: int,
         lineage: Sequence[EpochStart] = (),
         aborted: bytes = b"",
+        sources: bytes = b"",
     ) -> Tail:
         """What follows the batches. `key` is the object's, relative to the partition; `producers`
         the snapshot of their state at the segment's end; `lineage` the partition's leader epochs,
-        which must agree with those of the batches."""
+        which must agree with those of the batches; `sources` what it is merged of, if it is."""
         self._check_end()
         if self._fed % BLOCK_BYTES:
             self._block_crcs.append(self._block_crc)
         lineage = tuple(one for one in lineage if one.start <= self._last)
         epochs = self._epochs_within(lineage)
         sections = self._sections(producers, lineage or epochs, aborted)
+        if sources:
+            sections[layout.SOURCES] = sources
         placed = layout.place_sections(sections, data_bytes=self._size)
         index = b"".join(sections[name] for name in layout.READER_SECTIONS)
         footer = self._footer(sections, placed, crc32c(index), epochs, max_append_ms)
@@ -272,7 +275,7 @@ class SegmentScan:
         epochs: tuple[EpochStart, ...],
         max_append_ms: int,
     ) -> Footer:
-        assert tuple(sections) == layout.SECTIONS
+        assert tuple(sections)[: len(layout.SECTIONS)] == layout.SECTIONS
         codecs = {Codec(one & bits.CODEC_MASK) for one in self._attributes}
         return Footer(
             topic=self._topic,

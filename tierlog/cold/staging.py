@@ -54,6 +54,9 @@ class Plan:
     max_append_ms: int
     part_bytes: int
     """Of each part, where the object is sent in parts; 0: it is not."""
+    gaps: tuple[tuple[Offset, Offset], ...] = ()
+    sources: bytes = b""
+    """What it is merged of, if it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +143,7 @@ def scan(disk: Disk, plan: Plan) -> Scanned:
         base=plan.base,
         last=plan.last,
         size=file.size,
+        gaps=plan.gaps,
     )
     crcs = PartCrcs(plan.part_bytes) if plan.part_bytes else None
     for piece in file.check():
@@ -151,6 +155,7 @@ def scan(disk: Disk, plan: Plan) -> Scanned:
         producers=plan.producers,
         max_append_ms=plan.max_append_ms,
         lineage=plan.lineage,
+        sources=plan.sources,
     )
     if crcs is not None:
         crcs.feed(tail.data)

@@ -122,6 +122,7 @@ class ColdTier:
             node_id=node_id,
             process=process,
             incarnation=incarnation,
+            is_idle=self._is_idle,
         )
         self._pace = Pace(
             env.clock, env.rng, ms_min=settings.backoff_ms_min, ms_max=settings.backoff_ms_max
@@ -169,7 +170,7 @@ class ColdTier:
     async def start(self) -> None:
         """Begin. Raises `StoreLies`, if that is known soon; a store that is away or slow is waited
         for in the background. A node of an older life may still be read."""
-        await self.maker.copies.open()
+        await self.maker.open()
         prepared = self._env.tasks.spawn(self._prepare(), name="cold tier's probe")
         self._loop = self._env.tasks.spawn(self._run(prepared), name="cold tier")
         await asyncio.wait([prepared], timeout=START_SECONDS)
@@ -211,6 +212,10 @@ class ColdTier:
         partition.keep_to_retention(self._settings, policy_of)
         self.membership.note(topic_id, topic)
         return partition.prefix
+
+    def _is_idle(self) -> bool:
+        """Whether nothing waits to be uploaded."""
+        return not any(one.status.backlog_segments for one in self.partitions.values())
 
     def reconfigure(self, topic_id: str, topic: TopicRecord, tiering: TopicTiering) -> None:
         """The topic was altered: it is written to STATE, and its partitions go by it."""

@@ -39,6 +39,12 @@ class TierSettings:
     backoff_ms_min: int = 1_000
     backoff_ms_max: int = 60_000
     """Between two tries while the store is away: an hour of outage costs sixty probes."""
+    merge_bytes_max: int = 128 << 20
+    """Small segments are merged into objects of so many bytes at most, or of the topic's
+    `segment.bytes` if that is less. 0: they are never merged."""
+    merge_interval_ms: int = 600_000
+    """Between two looks for small segments of a partition. They wait to be gone from the local
+    disk, so there is no hurry."""
 
     def __post_init__(self) -> None:
         require("check.interval.ms", self.check_interval_ms, at_least=1)
@@ -54,6 +60,8 @@ class TierSettings:
         require("upload.age.ms", self.upload_age_ms, at_least=0)
         require("backoff.ms.min", self.backoff_ms_min, at_least=1)
         require("backoff.ms.max", self.backoff_ms_max, at_least=self.backoff_ms_min)
+        require("merge.bytes.max", self.merge_bytes_max, at_least=0, at_most=1 << 30)
+        require("merge.interval.ms", self.merge_interval_ms, at_least=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,14 @@ class TierStats:
     """Times that a published object was found missing or wrong before its local copy went."""
     put_back_objects: int = 0
     """Of those, the ones that were sent again, byte for byte."""
+    merged_segments: int = 0
+    """Small segments that went into larger objects."""
+    merged_objects: int = 0
+    """The larger objects."""
+    merged_bytes: int = 0
+    """Of the larger objects: what merging has written, beside uploads."""
+    merge_refusals: int = 0
+    """Merges that were given up, for what their sources turned out to be."""
     expired_segments: int = 0
     """That became garbage, by retention or DeleteRecords."""
     expired_bytes: int = 0

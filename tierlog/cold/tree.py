@@ -194,7 +194,7 @@ class _Sealing:
         head, size = self.head, self._limits.leaf_entries
         entries, leaves = head.entries, head.leaves
         partial = _partial_leaf(head, self._limits)
-        before = _chain_before(head)
+        before = chain_before(head)
         if partial:
             page = open_leaf(partial, self._opened)
             codec.check_page(partial, page)
@@ -245,16 +245,16 @@ class _Sealing:
 
     def _discard(self, ref: PageRef) -> None:
         garbage = (*self.head.garbage, Garbage(ref.key, None, self._not_before_ms))
-        self.head = replace(self.head, garbage=_bounded(garbage))
+        self.head = replace(self.head, garbage=bounded(garbage))
 
 
-def _chain_before(head: Head) -> str:
+def chain_before(head: Head) -> str:
     """The chain's value before the first entry in HEAD."""
     refs = head.leaves or head.indexes
     return refs[-1].chain_after if refs else head.chain_anchor
 
 
-def _bounded(garbage: tuple[Garbage, ...]) -> tuple[Garbage, ...]:
+def bounded(garbage: tuple[Garbage, ...]) -> tuple[Garbage, ...]:
     # Never one that takes segments with it: those are worth more than a page.
     pages = [one for one in garbage if one.key.startswith(PAGES) and one.segments_from < 0]
     forgotten = set(pages[: max(0, len(pages) - GARBAGE_PAGES_MAX)])

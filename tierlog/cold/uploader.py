@@ -103,6 +103,8 @@ class PartitionUploader:
         self.sending: Offset | None = None
         """Where the segment begins that is on its way to the store."""
         self._sent: list[Sent] = []
+        self.merged_in_flight: frozenset[str] = frozenset()
+        """Of merged objects: sent, and not listed yet."""
         self._ahead = Ahead()
         self._vouched: dict[str, Offset] = {}
         """Objects with this log's own bytes, published by this process or compared, and where they
@@ -117,7 +119,7 @@ class PartitionUploader:
     def in_flight(self) -> frozenset[str]:
         """Keys that were sent and may still be published. While the partition is at work there may
         be one more, which is on its way."""
-        return frozenset(one.entry.key for one in self._sent)
+        return frozenset(one.entry.key for one in self._sent) | self.merged_in_flight
 
     @property
     def sent_end(self) -> Offset | None:

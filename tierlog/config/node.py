@@ -122,6 +122,21 @@ class NodeSettings:
         "How long objects stay in the store after nothing refers to them any more: those of "
         "expired segments and of deleted topics.",
     )
+    # 128 MiB: what a usual segment has. Larger ones save no more requests.
+    tierlog_merge_max_bytes: int = long(
+        "tierlog.merge.max.bytes",
+        128 << 20,
+        "Small segments in the store are merged into objects of at most this size, or of their "
+        "topic's segment.bytes if that is less; 0: they are not merged.",
+        at_most=1 << 30,
+    )
+    # They wait until they have left the local disk, so there is no hurry.
+    tierlog_merge_interval_ms: int = long(
+        "tierlog.merge.interval.ms",
+        10 * MINUTE_MS,
+        "Time between two looks at whether a partition has small segments to merge.",
+        at_least=1,
+    )
 
     # Topics.
     auto_create_topics_enable: bool = flag(

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from tierlog.errors import Kind, TierlogError
-from tierlog.objectstore.errors import StoreError
+from tierlog.objectstore.errors import NoSuchObject, StoreError
 
 
 class ColdReadError(TierlogError):
@@ -26,6 +26,11 @@ class ColdUnavailable(ColdReadError):
         self.key = key
 
 
+class ColdMissing(ColdUnavailable):
+    """The store says that the object is not there. If a newer HEAD does not name it any more, the
+    records are in another: small segments are merged, and the old objects go after a while."""
+
+
 class TooManyReads(ColdReadError):
     """So many reads are under way that this one was not begun; ask again when some have ended."""
 
@@ -37,6 +42,8 @@ def map_store_errors(key: str) -> Iterator[None]:
     """The one door: no error of the store travels further, and none of the cache's disk."""
     try:
         yield
+    except NoSuchObject as fault:
+        raise ColdMissing(key, str(fault)) from fault
     except StoreError as fault:
         raise ColdUnavailable(key, str(fault)) from fault
     except OSError as fault:

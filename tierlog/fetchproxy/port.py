@@ -23,6 +23,10 @@ class ColdPrefix(Protocol):
         """Of a key as entries have it, relative to the partition."""
         ...
 
+    async def renew(self) -> None:
+        """Ask for a newer HEAD, because an object is missing. Raises nothing: there may be none."""
+        ...
+
     async def entry_for(self, offset: Offset) -> Entry | None:
         """The segment that holds `offset`, or the first behind it; None at the end."""
         ...

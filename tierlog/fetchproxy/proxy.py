@@ -15,10 +15,10 @@ budget of their own), joined answers, and what a read that needs many chunks has
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tierlog.env import Env
 from tierlog.errors import TierlogError
@@ -32,6 +32,7 @@ from tierlog.fetchproxy.complaints import Complaints
 from tierlog.fetchproxy.damage import Damage
 from tierlog.fetchproxy.errors import (
     ChunkCorrupt,
+    ColdMissing,
     ColdUnavailable,
     TooManyReads,
     map_store_errors,
@@ -51,6 +52,8 @@ from tierlog.hot.errors import OffsetOutOfRange
 from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import Bytes, Offset, TimestampMs
+
+T = TypeVar("T")
 
 PLANS_MAX = 3
 """Of one read: two changes of the manifest while it is under way are more than will be seen."""
@@ -141,7 +144,7 @@ class FetchProxy:
             return None
         at = head.log_start if start is None else start
         with self._told(prefix, f"time {timestamp}"):
-            return await self._times.first(prefix, timestamp, start=at)
+            return await _renewed(prefix, partial(self._times.first, prefix, timestamp, start=at))
 
     async def search_latest(
         self, prefix: ColdPrefix, *, start: Offset | None = None
@@ -152,7 +155,7 @@ class FetchProxy:
             return None
         at = head.log_start if start is None else start
         with self._told(prefix, "the largest time"):
-            return await self._times.latest(prefix, start=at)
+            return await _renewed(prefix, partial(self._times.latest, prefix, start=at))
 
     # By offset
 
@@ -251,8 +254,9 @@ class FetchProxy:
         bytes_max: int,
         stream: Stream,
     ) -> ColdRead:
+        read = partial(self._read_planned, prefix, offset, bytes_max, stream)
         with self._told(prefix, f"offset {offset}"):
-            return await self._read_planned(prefix, offset, bytes_max, stream)
+            return await _renewed(prefix, read)
 
     def _new_stream(self, prefix: ColdPrefix, allowance: Allowance, client: str) -> Stream:
         window = Window(
@@ -374,6 +378,20 @@ class FetchProxy:
             offset=part.next_offset,
         )
         self._ahead.go(prefix, stream)
+
+
+async def _renewed(prefix: ColdPrefix, read: Callable[[], Awaitable[T]]) -> T:
+    """What `read` answers; asked once more by a newer HEAD where an object is missing. The one that
+    is known may be old: this node may not be the one who writes it."""
+    head = prefix.head
+    try:
+        with map_store_errors(prefix.full_key("")):
+            return await read()
+    except ColdMissing:
+        await prefix.renew()
+        if prefix.head == head:
+            raise
+    return await read()
 
 
 def _may_block(piece: Piece, part: Cut) -> bool:

@@ -174,6 +174,31 @@ COLD_TIER: Final = (
         of_tier(lambda tier: tier.stats.dropped_segments),
     ),
     Family(
+        "tierlog_tier_merged_segments_total",
+        "counter",
+        "Small segments in the store that went into larger objects.",
+        of_tier(lambda tier: tier.stats.merged_segments),
+    ),
+    Family(
+        "tierlog_tier_merged_objects_total",
+        "counter",
+        "The larger objects that they went into.",
+        of_tier(lambda tier: tier.stats.merged_objects),
+    ),
+    Family(
+        "tierlog_tier_merged_bytes_total",
+        "counter",
+        "Bytes of these objects: what merging has written beside the uploads.",
+        of_tier(lambda tier: tier.stats.merged_bytes),
+    ),
+    Family(
+        "tierlog_tier_merge_refusals_total",
+        "counter",
+        "Merges that were given up: the segments expired meanwhile, or are not as they were "
+        "published.",
+        of_tier(lambda tier: tier.stats.merge_refusals),
+    ),
+    Family(
         "tierlog_tier_lost_objects_total",
         "counter",
         "Times that a published object was missing or wrong in the store when its local copy was "
