@@ -3,7 +3,7 @@
 from dataclasses import replace
 from math import inf
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cold.generated import Generated
@@ -114,6 +114,7 @@ policies = st.builds(
 )
 
 
+@settings(max_examples=60)
 @given(segments, policies, st.integers(0, 200), st.integers(0, 30_000), st.data())
 def test_what_expires_is_what_a_plain_loop_says(
     rows: list[tuple[int, int, int]],
@@ -142,6 +143,7 @@ def test_what_expires_is_what_a_plain_loop_says(
     assert found.due_ms > now_ms or found.due_ms == inf or policy.retention_ms < 0
 
 
+@settings(max_examples=40)
 @given(segments, st.lists(st.integers(0, 30_000), max_size=4), st.integers(1, 5))
 def test_shedding_keeps_every_invariant_and_every_object(
     rows: list[tuple[int, int, int]], starts: list[int], rounds: int
