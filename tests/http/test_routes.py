@@ -115,6 +115,7 @@ async def test_state_tells_the_node_down_to_the_partition(tmp_path: Path) -> Non
             "upload_lag_ms": used["upload_lag_ms"],
             "upload_error": None,
             "fence": None,
+            "cleaned_to": 0,
         }
 
 
