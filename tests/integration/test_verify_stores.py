@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -14,9 +14,6 @@ from tests.tamper.bucket import CLUSTER, PLACES, TestBucket, make_bucket
 from tierlog.env import local_env
 from tierlog.objectstore.body import BytesBody
 from tierlog.objectstore.port import Doomed
-
-if TYPE_CHECKING:
-    from tierlog.objectstore.memory import MemoryStore
 
 pytestmark = pytest.mark.store
 

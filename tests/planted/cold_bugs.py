@@ -13,7 +13,7 @@ from unittest.mock import patch
 from tests.planted.bugs import Bug
 from tests.simulation.cold import cold
 from tierlog.broker.partition import Partition
-from tierlog.cold import invariants, partitionmaker, scrubber, sending
+from tierlog.cold import invariants, scrubber, sending
 from tierlog.cold.audit import Kind
 from tierlog.cold.audit_object import Fault, ObjectAudit
 from tierlog.cold.cell import Cell, Seen
@@ -29,8 +29,7 @@ from tierlog.cold.scrubrepair import SOUND, ScrubRepair
 from tierlog.cold.sweeper import Sweeper
 from tierlog.cold.uploader import PartitionUploader
 from tierlog.fetchproxy.segmentindex import SegmentIndex
-from tierlog.hot import Log, LogDirectory
-from tierlog.hot.log import FIRST_OFFSET
+from tierlog.hot import Log
 from tierlog.metastore import values
 from tierlog.objectstore.body import BytesBody
 from tierlog.objectstore.port import Doomed, Outcome, Stat
@@ -126,21 +125,6 @@ def claimed_without_process() -> Iterator[None]:
 def acknowledged_after_the_fence() -> AbstractContextManager[object]:
     """Whoever publishes the partition now, this node goes on taking records for it."""
     return patch.object(Partition, "check_fence", lambda self: None)
-
-
-@contextmanager
-def lost_log_by_the_local_copy() -> Iterator[None]:
-    """A log that is gone begins where the local copy of HEAD ends, and nobody is asked."""
-    open_log = LogDirectory.open_log
-
-    async def by_copy(
-        directory: LogDirectory, name: str, settings: Any, head: Head | None, *_: Any, **__: Any
-    ) -> Log:
-        start = FIRST_OFFSET if head is None else max(head.next_offset, head.log_start)
-        return await open_log(directory, name, settings, start=start)
-
-    with patch.object(partitionmaker, "open_tiered", by_copy):
-        yield
 
 
 # Uploading
@@ -353,8 +337,7 @@ COLD_BUGS = (
     bug("repeat a refused swap on the new ETag", swap_repeated_on_the_new_etag, 4),
     bug("remember HEAD instead of reading it", head_read_once, 0),
     bug("claim without the process", claimed_without_process, 4),
-    bug("acknowledge after the fence", acknowledged_after_the_fence, 4),
-    bug("begin a lost log by the local copy", lost_log_by_the_local_copy, 1),
+    bug("acknowledge after the fence", acknowledged_after_the_fence, 3),
     bug("reuse the key of an upload", key_reused, 1),
     bug("publish an upload in doubt", doubtful_upload_published, 3),
     bug("let HEAD's log start follow the disk", start_follows_the_disk, 0),
