@@ -103,3 +103,12 @@ def test_a_worker_process_dies_with_whoever_started_it() -> None:
         assert ended, "it waits for work for ever"
     finally:
         os.close(worker)
+
+
+def test_threads_that_were_started_are_there_before_the_first_call() -> None:
+    tasks = LocalTasks(thread_count=5)
+    before = threading.active_count()
+    tasks.start_threads()
+    assert threading.active_count() == before + 5
+    tasks.close()
+    assert threading.active_count() == before

@@ -19,6 +19,9 @@ from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
+START_S_MAX = 10.0
+"""How long threads wait for each other at their start: the machine may refuse some of them."""
+
 WORKER_NICE = 5
 """A third of a share, beside somebody who wants all of a processor."""
 
@@ -47,7 +50,7 @@ class LocalTasks:
         count = self._thread_count
         together = threading.Barrier(count)
         for _ in range(count):
-            self._threads.submit(together.wait)
+            self._threads.submit(together.wait, START_S_MAX)
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work, name=name)
