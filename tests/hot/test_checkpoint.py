@@ -1,6 +1,7 @@
 """The checkpoint: whole, or not believed."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from crc32c import crc32c
@@ -85,3 +86,26 @@ def test_without_a_word_on_what_was_trimmed_nothing_counts_as_given_up() -> None
     old = decode_checkpoint(line(fields))
     assert old is not None
     assert (old.log_start, old.trimmed_to) == (3, 0)
+
+
+CLEANED = replace(
+    EXAMPLE, cleaned_to=Offset(18), compacted=True, replaced=(Offset(0), Offset(5), Offset(9))
+)
+CLEANED_BYTES = (
+    b'{"version": 1, "boot": "b", "clean": true, "log_start": 3, "trimmed_to": 2, '
+    b'"durable_end": 20, "segments": [[0, 20, 900, 7, 9, 1234]], "epochs": [[1, 0]], '
+    b'"cleaned_to": 18, "compacted": true, "replaced": [0, 5, 9]}\n'
+)
+
+
+def test_what_a_cleaning_writes_down_is_in_these_bytes() -> None:
+    encoded = encode_checkpoint(CLEANED)
+    assert encoded == CLEANED_BYTES + b"crc32c=%08x\n" % crc32c(CLEANED_BYTES[:-1])
+    assert decode_checkpoint(encoded) == CLEANED
+
+
+def test_a_log_that_was_never_cleaned_says_nothing_of_it() -> None:
+    encoded = encode_checkpoint(EXAMPLE)
+    assert b"cleaned" not in encoded
+    assert b"replaced" not in encoded
+    assert decode_checkpoint(encoded) == EXAMPLE

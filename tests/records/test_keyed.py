@@ -63,10 +63,10 @@ def test_what_is_kept_is_what_it_was(
         "producer_epoch",
         "base_sequence",
         "last_sequence",
-        "codec",
         "is_log_append_time",
     ):
         assert getattr(after.header, name) == getattr(before.header, name)
+    assert after.header.codec == (codec if kept else Codec.NONE)
     if kept:
         assert after.header.has_delete_horizon == (horizon is not None)
         assert after.header.max_timestamp == max(one.timestamp for one in expected)

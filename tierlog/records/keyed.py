@@ -152,11 +152,12 @@ def without_others(
 def emptied(header: BatchHeader) -> bytearray:
     """The batch without records: its offsets and its producer's sequence numbers are all it tells.
 
-    It has no timestamp, so that nobody who looks for a time stops here.
+    It has no timestamp, so that nobody who looks for a time stops here, and no codec: clients would
+    try to unpack its nothing, and fail.
     """
     return _sealed(
         header._replace(
-            attributes=header.attributes & ~bits.DELETE_HORIZON,
+            attributes=header.attributes & ~(bits.DELETE_HORIZON | bits.CODEC_MASK),
             base_timestamp=NO_TIMESTAMP,
             max_timestamp=NO_TIMESTAMP,
             record_count=0,
