@@ -4,7 +4,6 @@ stdout has the report, as a table or as JSON. Exit code 0 also where there are o
 and harm nobody. A node collects them by itself in the end.
 """
 
-import asyncio
 import json
 import os
 from typing import TYPE_CHECKING, Annotated, Any
@@ -48,6 +47,8 @@ def orphans(
 def run_orphans(
     store: str | None, *, cluster_id: str | None, sets: tuple[str, ...], as_json: bool
 ) -> None:
+    import asyncio  # Slow to load, and `--help` needs none of it.
+
     from tierlog.config import default_store, load_node_settings
 
     settings = load_node_settings(
