@@ -108,8 +108,9 @@ def small() -> Iterator[None]:
         stack.enter_context(patch("tierlog.objectstore.probe.RACER_COUNT", 3))
         stack.enter_context(patch("tierlog.broker.looplag.SAMPLE_S", 1000.0))
         # Orphans are collected at their second sighting, however young: what is in flight counts.
-        hasty = {"orphan_interval_ms": 4_000, "orphan_age_ms": 0, "orphan_sighting_ms": 0}
+        hasty = {"orphan_interval_ms": 10_000, "orphan_age_ms": 0, "orphan_sighting_ms": 0}
         stack.enter_context(patch.dict(TierSettings.__init__.__kwdefaults__, hasty))
+        stack.enter_context(patch("tierlog.cold.orphanfinder.ROUNDS_A_WEEK", 1))
         stack.enter_context(patch("tierlog.cold.scrubber.SETTINGS", SCRUB))
         yield
 
@@ -122,7 +123,9 @@ def merges() -> Iterator[None]:
         stack.enter_context(patch.object(cold_node, "SETTINGS", hasty))
         stack.enter_context(patch.multiple(merging, RUN_MIN=2, GROWTH=1.5))
         stack.enter_context(patch.object(merging, "target_of", lambda *_, **__: 16 << 10))
-        limits = Append.__init__.__kwdefaults__["limits"]
+        known = Append.__init__.__kwdefaults__
+        assert known is not None
+        limits = known["limits"]
         stack.enter_context(patch.dict(Replace.__init__.__kwdefaults__, limits=limits))
         yield
 

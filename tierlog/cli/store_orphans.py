@@ -47,7 +47,7 @@ def orphans(
 def run_orphans(
     store: str | None, *, cluster_id: str | None, sets: tuple[str, ...], as_json: bool
 ) -> None:
-    import asyncio  # Here and not above: --help needs neither.
+    import asyncio  # Slow to load, and `--help` needs none of it.
 
     from tierlog.config import default_store, load_node_settings
 

@@ -245,11 +245,11 @@ class Scrubber:
         async for _entry in walk.entries():
             await asyncio.sleep(0)
         back = {keys.full(ref.key) for ref in walk.lost if await self._repair.page(keys, ref)}
-        found = [one for one in walk.findings if one.key not in back]
-        for key in before - {(one.kind, one.key) for one in found}:
+        seen = [one for one in walk.findings if one.key not in back]
+        for key in before - {(one.kind, one.key) for one in seen}:
             if not key[0].value.startswith("object"):
                 del self.findings[key]
-        for one in found:
+        for one in seen:
             self._tell(one)
         self._stats.scrubbed_manifests += 1
         return None, 1
