@@ -131,7 +131,11 @@ class TieredPartition:
 
     def look(self, now_ms: int) -> bool:
         """Seal what has waited for too long. Whether there is something to do."""
-        has_chore = self._has_chore(now_ms)
+        has_chore = False
+        for chore in self.chores:  # Asked of every partition, every second: no call for it.
+            if now_ms >= chore.due_from_ms:
+                has_chore = not self.is_fenced
+                break
         if self._is_quiet(now_ms):
             return has_chore and not self._pace.is_paused
         try:
@@ -195,14 +199,6 @@ class TieredPartition:
     def _has_uploads(self) -> bool:
         """A fenced partition is another leader's to upload; dropping goes on (U6)."""
         return not self.is_fenced and self.uploader.has_work()
-
-    def _has_chore(self, now_ms: int) -> bool:
-        if self.is_fenced:
-            return False
-        for chore in self.chores:  # noqa: SIM110  asked of every partition, every second
-            if now_ms >= chore.due_from_ms:
-                return True
-        return False
 
     async def work(self) -> None:
         """Upload, then drop, then the chores. What is wrong with the one does not keep the other
