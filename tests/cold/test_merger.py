@@ -27,11 +27,12 @@ from tierlog.cold import chain, sources
 from tierlog.cold.changes import Append, MoveLogStart, Replace
 from tierlog.cold.codec import open_page
 from tierlog.cold.entry import Entry
-from tierlog.cold.head import Head, PageRef
+from tierlog.cold.head import MERGE, Head, PageRef
 from tierlog.cold.layout import PAGES
 from tierlog.cold.merger import Merger
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.cold.rebuild import rebuild
+from tierlog.cold.receipt import decode_receipt
 from tierlog.cold.segment_object import SOURCES, parse_tail
 from tierlog.cold.tree import Limits
 from tierlog.cold.walk import Walk
@@ -133,6 +134,29 @@ def test_the_old_objects_stay_for_the_time_of_grace() -> None:
         assert all(one.not_before_ms >= now_ms + grace_ms for one in garbage)
         assert all(KEYS.full(one.key) in bucket.shelf.items for one in garbage)
         assert not bucket.deleted
+
+    play_node(scenario)
+
+
+def test_they_go_once_it_is_over_with_a_receipt_that_says_why() -> None:
+    async def scenario(node: TierNode) -> None:
+        bucket = await slow_topic(node)
+        before, data = head_in(bucket), records_of(bucket)
+        await merge(node)
+        merger = merger_of(node)
+        others = [one for one in node.partition.chores if one is not merger]
+        await asyncio.sleep(2 * node.settings.garbage_grace_ms / 1000)
+        for _ in range(3):
+            for chore in others:
+                await chore.run()
+        assert {one.removeprefix(KEYS.prefix) for one in bucket.deleted} == {
+            one.key for one in before.entries
+        }
+        assert not head_in(bucket).garbage
+        assert records_of(bucket) == data
+        (key,) = (one for one in bucket.shelf.items if one.startswith(KEYS.full("receipt/")))
+        receipt = decode_receipt(bucket.shelf.items[key].data, key=key)
+        assert {one.why for one in receipt.objects} == {MERGE}
 
     play_node(scenario)
 

@@ -123,9 +123,7 @@ def merges() -> Iterator[None]:
         stack.enter_context(patch.object(cold_node, "SETTINGS", hasty))
         stack.enter_context(patch.multiple(merging, RUN_MIN=2, GROWTH=1.5))
         stack.enter_context(patch.object(merging, "target_of", lambda *_, **__: 16 << 10))
-        known = Append.__init__.__kwdefaults__
-        assert known is not None
-        limits = known["limits"]
+        limits = (Append.__init__.__kwdefaults__ or {})["limits"]
         stack.enter_context(patch.dict(Replace.__init__.__kwdefaults__, limits=limits))
         yield
 
