@@ -46,7 +46,7 @@ class LocalTasks:
 
     def start_threads(self) -> None:
         """All of them now. Else each begins with the first call that needs it, and whoever makes
-        that call waits until it runs: 15 ms, if others keep the interpreter busy."""
+        that call waits until it runs: 15 ms each in a profile of a busy node."""
         count = self._thread_count
         together = threading.Barrier(count)
         for _ in range(count):
