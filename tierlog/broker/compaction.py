@@ -1,4 +1,4 @@
-"""Which logs of a node are compacted, and what their topics ask for. The work is `hot/cleaner.py`'s.
+"""Which logs of a node are compacted, and what their topics ask for. `hot/cleaner.py` does it.
 
 Asked anew with every look: topics come and go, and their rules change.
 """
