@@ -31,6 +31,7 @@ def left(node: RunningNode) -> list[Record]:
     """What must be left of two thousand records over fifty keys, a tenth of them deletions."""
     Confluent().admin(node.address).create(
         TOPIC,
+        1,
         **{
             "cleanup.policy": "compact",
             "segment.bytes": "8192",
@@ -93,7 +94,8 @@ def test_most_of_the_bytes_are_gone(node: RunningNode, left: list[Record]) -> No
 def test_a_record_without_a_key_is_refused(driver: Driver, node: RunningNode) -> None:
     if driver.name in ("kcat", "aiokafka"):
         pytest.skip("it does not tell this error by its number")
-    Confluent().admin(node.address).create(f"keys-{driver.name}", **{"cleanup.policy": "compact"})
+    admin = Confluent().admin(node.address)
+    admin.create(f"keys-{driver.name}", 1, **{"cleanup.policy": "compact"})
     with pytest.raises(Refused) as refused:
         write(
             driver,

@@ -64,11 +64,11 @@ class Ledger:
             assert key is not None
             assert (key, value) in self.written[offset], f"{offset} holds what nobody wrote there"
             assert self.durable.get(offset, (key, value)) == (key, value), f"{offset} has changed"
-        for key, (offset, value) in self.last().items():
-            if offset < start or offset in found:
+        for known, (place, content) in self.last().items():
+            if place < start or place in found:
                 continue
-            assert value is None, f"the last value of {key!r}, at {offset}, is gone"
-            assert self.may_be_gone(offset), f"the tombstone of {key!r}, at {offset}, went early"
+            assert content is None, f"the last value of {known!r}, at {place}, is gone"
+            assert self.may_be_gone(place), f"the tombstone of {known!r}, at {place}, went early"
 
 
 def check_times(log: Log, records: list[Record]) -> None:

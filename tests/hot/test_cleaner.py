@@ -433,12 +433,12 @@ def test_a_cleaning_that_fails_is_told_and_tried_later(disk: SimDisk) -> None:
     disk.capacity = disk.used
 
     async def run() -> None:
-        dirtiest = cleaner._dirtiest()
+        dirtiest = await cleaner._dirtiest()
         assert dirtiest is not None
         await cleaner._try(dirtiest)
-        assert cleaner._dirtiest() is None, "it rests"
+        assert (await cleaner._dirtiest()) is None, "it rests"
         clock.ms += 60_000
-        assert cleaner._dirtiest() is not None
+        assert (await cleaner._dirtiest()) is not None
 
     asyncio.run(run())
     assert cleaner.stats.failures == 1

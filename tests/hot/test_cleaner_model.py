@@ -17,7 +17,7 @@ from tierlog.records.attributes import Codec
 from tierlog.records.batch import iter_batches
 from tierlog.records.record import decode_records
 from tierlog.sim.disk import PowerCut, SimDisk
-from tierlog.types import Offset
+from tierlog.types import Offset, ProducerId
 
 CONFIG = replace(SMALL, segment_bytes=1024)
 RETENTION_MS = 1000
@@ -60,7 +60,7 @@ class CleanedMachine(RuleBasedStateMachine):
         self.log, self.syncs = open_log(self.disk, CONFIG)
         self.unsynced.clear()
         known = self.log.producers.copy()
-        self.sequences = {producer: one.last.last_sequence + 1 for producer, one in known}
+        self.sequences = {int(producer): one.last.last_sequence + 1 for producer, one in known}
         found = self.ledger.check(self.log)
         for record in found:  # Recovery makes durable what it shows.
             assert record.key is not None
@@ -189,7 +189,7 @@ class CleanedMachine(RuleBasedStateMachine):
     @invariant()
     def a_producer_goes_on(self) -> None:
         for producer, sequence in self.sequences.items():
-            known = dict(self.log.producers.copy()).get(producer)
+            known = dict(self.log.producers.copy()).get(ProducerId(producer))
             if producer >= 0 and known is not None:
                 assert known.last.last_sequence == sequence - 1
 

@@ -8,9 +8,10 @@ from unittest.mock import patch
 from tests.planted.bugs import Bug, without_fdatasync
 from tests.powerloss import cleaning as powerloss
 from tests.simulation.cleaner import cleaner
-from tierlog.hot import names, swapping
+from tierlog.hot import names
 from tierlog.hot.cleaning import Sweep
 from tierlog.hot.job import SyncJob
+from tierlog.hot.salvage import remove_segment
 from tierlog.records.header import BatchHeader
 from tierlog.records.keyed import KeyedRecord, Skimmed, emptied
 from tierlog.records.record import decode_records, encode_batch
@@ -78,7 +79,7 @@ def swap_without_its_checkpoint() -> Iterator[None]:
     def eager(job: SyncJob) -> None:
         if job.checkpoint is not None and job.checkpoint.replaced:
             for base in job.checkpoint.replaced[1:]:
-                swapping.remove_segment(job.disk, job.directory, base)
+                remove_segment(job.disk, job.directory, base)
         vouch(job)
 
     with patch.object(SyncJob, "_vouch", eager):

@@ -12,10 +12,10 @@ def run(seeds: range) -> None:
 
 
 def test_no_last_value_is_lost() -> None:
-    run(range(2))
+    run(range(2, 4))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(5, 45, 10))
+@pytest.mark.parametrize("first", range(5, 25, 10))
 def test_no_last_value_is_ever_lost(first: int) -> None:
     run(range(first, first + 10))

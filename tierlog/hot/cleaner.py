@@ -41,6 +41,8 @@ T = TypeVar("T")
 
 REST_S_MAX = 1.0
 """After one piece, for its time: a disk that hangs is not to stop the cleaner for as long again."""
+LOGS_A_TURN = 200
+"""Looked at before the loop has its turn."""
 FAILED_S = 60.0
 """Until a log that could not be cleaned is tried again."""
 
@@ -105,7 +107,7 @@ class Cleaner:
         """For ever."""
         while True:
             await asyncio.sleep(self._settings.backoff_ms / 1000)
-            while (dirtiest := self._dirtiest()) is not None:
+            while (dirtiest := await self._dirtiest()) is not None:
                 await self._try(dirtiest)
 
     def dirt_of(self, one: Candidate) -> Dirt:
@@ -117,13 +119,15 @@ class Cleaner:
             now_ms=self._env.clock.now_ms(),
         )
 
-    def _dirtiest(self) -> Candidate | None:
+    async def _dirtiest(self) -> Candidate | None:
         """Of those that are due; overdue ones first."""
         now = self._env.clock.monotonic()
         self._resting = {path: until for path, until in self._resting.items() if until > now}
         best: tuple[tuple[bool, float], Candidate] | None = None
         ratio_max = 0.0
-        for one in self._candidates():
+        for number, one in enumerate(self._candidates(), 1):
+            if number % LOGS_A_TURN == 0:
+                await asyncio.sleep(0)
             try:
                 dirt = self.dirt_of(one)
             except LogError:

@@ -81,6 +81,7 @@ class ShortenedLog(CompactedLog):
         self._require_open()
         directory = self._directory
         assert directory.syncs.is_idle(self), "settle before truncating"
+        assert not self._swaps, "settle before truncating"
         if not self.log_start <= end <= self.log_end:
             raise OffsetOutOfRange(end, log_start=self.log_start, log_end=self.log_end)
         border = Border(*self.segments.place_of(end))
