@@ -8,14 +8,13 @@ What it makes holds no more than the tail of the object in memory: the batches a
 disk again while they are sent.
 """
 
-from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tierlog.cold.entry import Entry
 from tierlog.cold.segment_scan import SegmentScan, Tail
 from tierlog.cold.segmentfile import PartBody, PartCrcs, SegmentBody, SegmentFile
-from tierlog.env import Disk, Env, LocalDisk
+from tierlog.env import Disk, Env, LocalDisk, WorkerLost
 from tierlog.hot.epochs import EpochStart
 from tierlog.types import Offset, Position
 
@@ -124,7 +123,7 @@ async def _scanned(env: Env, plan: Plan) -> Scanned:
     if plan.end - plan.position >= WORKER_BYTES_MIN and isinstance(env.disk, LocalDisk):
         try:
             return await env.tasks.in_process(scan_local, plan)
-        except BrokenExecutor:
+        except WorkerLost:
             pass  # Somebody ended the worker: the next one begins anew.
     return await env.tasks.in_thread(scan, env.disk, plan)
 

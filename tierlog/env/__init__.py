@@ -16,7 +16,8 @@ from tierlog.env.openfiles import raise_files_max
 from tierlog.env.rng import Rng, SystemRng
 from tierlog.env.senders import PlainSenders, Sender, Senders
 from tierlog.env.slabs import Slabs, may_lend
-from tierlog.env.tasks import LocalTasks, Tasks
+from tierlog.env.tally import Tally
+from tierlog.env.tasks import LocalTasks, Tasks, WorkerLost
 
 __all__ = [
     "Clock",
@@ -35,7 +36,9 @@ __all__ = [
     "Slabs",
     "SystemClock",
     "SystemRng",
+    "Tally",
     "Tasks",
+    "WorkerLost",
     "local_env",
     "mapped_bytes",
     "may_lend",

@@ -34,6 +34,11 @@ class Tasks(Protocol):
     def in_process(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]: ...
 
 
+WorkerLost = BrokenExecutor
+"""Raised by what `in_process` answers: somebody ended the worker. Another one begins with the next
+call."""
+
+
 class LocalTasks:
     """The running loop, a thread pool and, once asked for, a process pool."""
 

@@ -318,7 +318,7 @@ COLD_TIER: Final = (
         of_scrubber(lambda scrubber: len(scrubber.findings)),
     ),
     Family(
-        "tierlog_scrub_findings_total",
+        "tierlog_scrub_damages_total",
         "counter",
         "Damages that the scrubber found and could not repair at once.",
         of_tier(lambda tier: tier.stats.scrub_findings),

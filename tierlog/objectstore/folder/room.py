@@ -8,12 +8,11 @@ published, or nothing could leave the data directory.
 Counted with what is being written at the moment, in full: rather too much than too little.
 """
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from tierlog.env import Disk
+from tierlog.env import Disk, Tally
 from tierlog.objectstore.errors import StoreFull
 
 SMALL_BYTES_MAX = 1 << 20
@@ -34,8 +33,8 @@ class Room:
         self._disk = disk
         self._path = path
         self._floor_of = floor_of
-        self._taken = 0
-        self._lock = threading.Lock()
+        self._taken = Tally()
+        """Bytes that are being written."""
 
     @contextmanager
     def taken(self, key: str, size: int) -> Iterator[None]:
@@ -44,18 +43,16 @@ class Room:
         try:
             yield
         finally:
-            with self._lock:
-                self._taken -= size
+            self._taken.add(-size)
 
     def _take(self, key: str, size: int) -> None:
         floor = self._floor_of(self._disk.total_bytes(self._path))
         if size <= SMALL_BYTES_MAX:
             floor //= 2
         free = self._disk.free_bytes(self._path)
-        with self._lock:
-            if floor and free - self._taken - size < floor:
-                raise StoreFull(
-                    f"no room for {key} of {size} bytes: the disk of {self._path} has {free} bytes "
-                    f"free and keeps {floor}; give it more room, or delete what nobody needs"
-                )
-            self._taken += size
+        if free - self._taken.add(size) < floor and floor:
+            self._taken.add(-size)
+            raise StoreFull(
+                f"no room for {key} of {size} bytes: the disk of {self._path} has {free} bytes "
+                f"free and keeps {floor}; give it more room, or delete what nobody needs"
+            )
