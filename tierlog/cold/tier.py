@@ -35,6 +35,7 @@ from tierlog.cold.tierstats import TierStats
 from tierlog.env import Env
 from tierlog.errors import TierlogError
 from tierlog.hot import Log
+from tierlog.objectstore.answering import Answering
 from tierlog.objectstore.errors import StoreDenied, StoreLies
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import LeaderEpoch, Offset
@@ -100,6 +101,7 @@ class ColdTier:
         self._settings = settings
         self._on_refused = on_refused
         self._policy_of = policy_of
+        store = self._store = Answering(store)
         prefix = cluster_prefix(settings.prefix, cluster_id)
         self.membership = Membership(
             env,
@@ -330,6 +332,7 @@ class ColdTier:
         self, work: Awaitable[None], partition: TieredPartition | None = None
     ) -> bool:
         """Do the work; note who failed, and who must wait for how long. Whether it went well."""
+        answers = self._store.answer_count
         try:
             await work
         except STORE_AWAY as fault:
@@ -348,7 +351,8 @@ class ColdTier:
             logger.exception("the cold tier stumbled")
             self._blame(fault, partition)
         else:
-            self._succeeded(partition)
+            if self._store.answer_count > answers:  # Work without the store says nothing of it.
+                self._succeeded(partition)
             return True
         return False
 
