@@ -327,3 +327,39 @@ def test_a_generation_that_nobody_synced_is_forgotten_by_a_restart(bench: Bench)
     bench.restart()
     assert bench.beat(first, 2) is ErrorCode.ILLEGAL_GENERATION
     assert bench.beat(first, 1) is ErrorCode.NONE
+
+
+# Waiting
+
+
+def test_a_member_that_joins_twice_is_answered_twice(bench: Bench) -> None:
+    leader, follower = bench.stable(2)
+    first = bench.ask_join(leader)
+    second = bench.ask_join(leader)
+    assert bench.replies[first].error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert second not in bench.replies
+    bench.ask_join(follower)
+    assert bench.replies[second].error is ErrorCode.NONE
+
+
+def test_a_member_that_syncs_twice_is_answered_twice(bench: Bench) -> None:
+    leader, follower = (bench.member() for _ in range(2))
+    joined = [bench.ask_join(one) for one in (leader, follower)]
+    first = bench.ask_sync(follower, bench.group.generation)
+    second = bench.ask_sync(follower, bench.group.generation)
+    assert bench.replies[first].error is ErrorCode.REBALANCE_IN_PROGRESS
+    bench.sync_all(joined[:1])
+    assert bench.replies[second].error is ErrorCode.NONE
+
+
+def test_who_waits_for_the_leader_longer_than_its_session_wakes_nobody(bench: Bench) -> None:
+    """It is there, so its deadline means nothing; the leader's does, and then that of the phase."""
+    _, follower = ids = [bench.member() for _ in range(2)]
+    for one in ids:
+        bench.ask_join(one)
+    ticket = bench.ask_sync(follower, bench.group.generation)
+    bench.wait(9_000)
+    bench.beat(ids[0], bench.group.generation)
+    bench.wait(2_000)
+    assert ticket not in bench.replies
+    assert bench.machine.wake_ms > bench.now_ms

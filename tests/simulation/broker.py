@@ -194,8 +194,9 @@ async def check_id(client: Client, place: Place) -> None:
 class Lives:
     """Runs the node, one process after the other."""
 
-    def __init__(self, world: SimWorld, ledger: Ledger) -> None:
+    def __init__(self, world: SimWorld, ledger: Ledger, settings: NodeSettings = SETTINGS) -> None:
         self.sync_may_fail = False
+        self._settings = settings
         self._world = world
         self._ledger = ledger
         self._rng = world.rng("lives")
@@ -216,7 +217,7 @@ class Lives:
             await asyncio.sleep(0.01 + self._rng.random() * 0.3)
 
     async def _live(self, env: Env) -> None:
-        server = Server(env, SETTINGS)
+        server = Server(env, self._settings)
         await server.start()
         self._stopping = asyncio.get_running_loop().create_future()
         broken = server.node.broken

@@ -4,6 +4,9 @@ An act (something that was asked for, or time that passed) is decided, its recor
 applied, all in one turn of the loop, so acts never see each other half done. Replies are given once
 the log is durable up to where it ended then: also those that only read, since they may have read
 what is not durable yet. Should the disk fail in between, nobody has heard of anything.
+
+A log that takes no records (the disk is full) leaves a machine that has decided what never came to
+be: it is thrown away, whoever waits is told to ask again, and another is loaded from the log.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ import logging
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tierlog.coordinator.errors import CoordinatorGone, CoordinatorLoading
+from tierlog.coordinator.errors import CoordinatorError, CoordinatorGone, CoordinatorLoading
 from tierlog.coordinator.step import Now, R, Reply, Step
+from tierlog.errors import TierlogError
 from tierlog.records.batch import iter_batches, parse_header
 from tierlog.records.record import Record, decode_records, encode_batch
 from tierlog.types import Offset, TimestampMs
@@ -36,8 +40,10 @@ V = TypeVar("V")
 
 
 class Shard(Generic[M]):
-    def __init__(self, env: Env, partition: Partition, machine: M) -> None:
-        self.machine = machine
+    def __init__(self, env: Env, partition: Partition, make: Callable[[], M]) -> None:
+        """`make` gives a machine that remembers nothing."""
+        self.machine = make()
+        self._make = make
         self.is_loaded = False
         self._env = env
         self._partition = partition
@@ -54,7 +60,8 @@ class Shard(Generic[M]):
     async def load(self) -> None:
         """Apply the log. Until then every act is refused, retriably."""
         log, offset = self._partition.log, self._partition.log.log_start
-        end = log.visible_end
+        end = log.log_end
+        await log.wait_visible(end)
         while offset < end:
             data = bytes(log.read(offset, bytes_max=LOAD_BYTES, end=end))
             if not data:
@@ -88,9 +95,11 @@ class Shard(Generic[M]):
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
         try:
-            self.carry_out(decide(ticket, self.now()))
+            self._carry_out(decide(ticket, self.now()))
         except BaseException:
-            del self._waiting[ticket]
+            self._waiting.pop(ticket, None)
+            if future.done():
+                future.exception()  # Who asked hears of it here, and not by the future.
             raise
         return future
 
@@ -111,12 +120,48 @@ class Shard(Generic[M]):
             raise CoordinatorLoading
 
     def carry_out(self, step: Step[Any]) -> None:
+        """What nobody asked for: time passed, a topic is gone. A log that takes nothing now is no
+        reason to fail for whoever noticed."""
+        try:
+            self._carry_out(step)
+        except (TierlogError, OSError) as error:
+            logger.warning("a coordinator could not write: %s", error)
+
+    def _carry_out(self, step: Step[Any]) -> None:
         """Append and apply what was decided; reply when it is durable."""
         if step.records:
-            self._append(step.records)
+            try:
+                self._append(step.records)
+            except BaseException:
+                self._begin_anew()
+                raise
         if step.replies:
             self._reply_when_durable(step.replies)
         self._arm()
+
+    def _begin_anew(self) -> None:
+        """See the module. What was decided before and is on its way to the disk counts; who asked
+        for it finds that out by asking again."""
+        self.is_loaded = False
+        self.machine = self._make()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timer_at_ms = None, inf
+        self._fail_all(CoordinatorLoading)
+        self._env.tasks.spawn(self._load_again(), name="coordinator loads again")
+
+    async def _load_again(self) -> None:
+        try:
+            await self.load()
+        except TierlogError:
+            logger.warning("a coordinator cannot be loaded again", exc_info=True)
+
+    def _fail_all(self, fault: type[CoordinatorError]) -> None:
+        waiting = list(self._waiting.values())
+        self._waiting.clear()
+        for future in waiting:
+            if not future.done():
+                future.set_exception(fault())
 
     def _append(self, records: Sequence[Any]) -> None:
         now_ms = self._env.clock.now_ms()
@@ -176,7 +221,7 @@ class Shard(Generic[M]):
 
     def _wake(self) -> None:
         self._timer, self._timer_at_ms = None, inf
-        if not self._is_closed:
+        if self.is_loaded and not self._is_closed:
             self.carry_out(self.machine.tick(self.now()))
 
     def close(self) -> None:
@@ -184,7 +229,4 @@ class Shard(Generic[M]):
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(CoordinatorGone())
-        self._waiting.clear()
+        self._fail_all(CoordinatorGone)

@@ -169,7 +169,7 @@ class ClassicGroup:
         self.members[member.id] = member
         if member.instance_id is not None:
             self._statics[member.instance_id] = member.id
-        self._park_join(member, ticket, now)
+        self._park_join(member, ticket, now, step)
         if self.state is State.PREPARING:
             self._prolong(now)
         self._rebalance(now, step)
@@ -180,7 +180,7 @@ class ClassicGroup:
         is_same = join.protocols == member.protocols
         member.update(join)
         if self.state is State.PREPARING or not is_same or self._must_rebalance(member):
-            self._park_join(member, ticket, now)
+            self._park_join(member, ticket, now, step)
             self._rebalance(now, step)
         else:
             step.reply(ticket, self._joined(member))
@@ -190,7 +190,12 @@ class ClassicGroup:
         missed the answer."""
         return self.state is State.STABLE and member.id == self.leader
 
-    def _park_join(self, member: Member, ticket: int, now: Now) -> None:
+    def _park_join(self, member: Member, ticket: int, now: Now, step: GroupStep) -> None:
+        """One that asks again has given up the answer to its first question; it is given one all
+        the same, since a ticket that nobody answers is kept for ever."""
+        if member.joining is not None:
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+            step.reply(member.joining, Joined(error=error, member_id=member.id))
         member.joining = ticket
         self._hear(member, now)
 
@@ -214,7 +219,7 @@ class ClassicGroup:
             step.records.append(self._record(now))
             step.reply(ticket, self._rejoined(member, old_id if was_leader else None))
         else:
-            self._park_join(member, ticket, now)
+            self._park_join(member, ticket, now, step)
             self._rebalance(now, step)
 
     def _rejoined(self, member: Member, old_id: str | None) -> Joined:
@@ -350,6 +355,8 @@ class ClassicGroup:
         if self.state is State.STABLE:
             step.reply(ticket, self._synced(member))
             return
+        if member.syncing is not None:
+            step.reply(member.syncing, Synced(error=ErrorCode.REBALANCE_IN_PROGRESS))
         member.syncing = ticket
         if member.id == self.leader:
             self._assign(sync.assignments, now, step)
@@ -477,14 +484,13 @@ class ClassicGroup:
 
     def _is_gone(self, member: Member, now: Now) -> bool:
         """Who waits for an answer of ours is there."""
-        is_waiting = member.joining is not None or member.syncing is not None
-        return not is_waiting and now.mono_ms >= member.deadline_ms
+        return not member.is_waiting and now.mono_ms >= member.deadline_ms
 
     def _set_wake(self) -> None:
         ends: Iterable[float] = (
             self._phase_ends_ms,
             *self._pending.values(),
-            *(one.deadline_ms for one in self.members.values() if one.joining is None),
+            *(one.deadline_ms for one in self.members.values() if not one.is_waiting),
         )
         self.wake_ms = min(ends, default=inf)
 

@@ -30,6 +30,11 @@ class Member:
     def metadata(self, protocol: str | None) -> bytes:
         return next((one.metadata for one in self.protocols if one.name == protocol), b"")
 
+    @property
+    def is_waiting(self) -> bool:
+        """For an answer of ours."""
+        return self.joining is not None or self.syncing is not None
+
     def heard(self, now_ms: int) -> None:
         self.deadline_ms = now_ms + self.session_timeout_ms
 

@@ -57,7 +57,7 @@ class GroupCoordinator:
         if topic is None or self._shards:
             return
         self._shards = [
-            Shard(self._node.env, partition, GroupMachine(self._limits, self._new_id))
+            Shard(self._node.env, partition, self._new_machine)
             for partition in topic.partitions
         ]
         self._spawn(self._load(list(self._shards)), "groups load")
@@ -111,6 +111,9 @@ class GroupCoordinator:
     @property
     def shards(self) -> list[Shard[GroupMachine]]:
         return self._shards
+
+    def _new_machine(self) -> GroupMachine:
+        return GroupMachine(self._limits, self._new_id)
 
     def _new_id(self, prefix: str) -> str:
         return f"{prefix}-{self._node.env.rng.uuid()}"

@@ -99,6 +99,9 @@ public final class Clients {
                     one -> consumers.get(id).seek(one, command.get("offset").asLong()));
             case "consumer.times" -> times(consumers.get(id), command, answer);
             case "consumer.close" -> consumers.remove(id).close();
+            case "consumer.subscribe" -> consumers.put(id, subscribed(command));
+            case "consumer.poll" -> poll(consumers.get(id), answer);
+            case "consumer.commit" -> consumers.get(id).commitSync();
             case "admin.open" -> admins.put(id, Admin.create(config(command)));
             case "admin.close" -> admins.remove(id).close();
             default -> administer(admins.get(id), command, answer);
@@ -169,6 +172,21 @@ public final class Clients {
                 records.add(described(record));
             }
         }
+    }
+
+    private static KafkaConsumer<byte[], byte[]> subscribed(JsonNode command) {
+        KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(
+                config(command), new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        consumer.subscribe(List.of(command.get("topic").asText()));
+        return consumer;
+    }
+
+    /** A short turn of a group's member: what it read, and which partitions it has then. */
+    private static void poll(KafkaConsumer<byte[], byte[]> consumer, ObjectNode answer) {
+        ArrayNode records = answer.putArray("records");
+        consumer.poll(Duration.ofMillis(50)).forEach(record -> records.add(described(record)));
+        ArrayNode partitions = answer.putArray("partitions");
+        consumer.assignment().forEach(one -> partitions.add(one.partition()));
     }
 
     private static ObjectNode described(ConsumerRecord<byte[], byte[]> record) {

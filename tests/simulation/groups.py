@@ -1,0 +1,275 @@
+"""Scenario: a consumer group on one node, and everything that can go wrong between them.
+
+Writers fill a topic; five members, two of them static, read it as one group, come, leave, are
+killed and started again. Meanwhile connections are reset, delayed and cut, one way or both; the
+node is stopped, killed, loses power between callbacks and within disk operations; syncs fail, the
+disk is slow or full, the clock jumps. The coordinator's log has small segments and is compacted all
+the time. One seed in ten has no faults at all.
+
+While it goes on: see `group_members`. At the end, when nothing is wrong any more: within a bounded
+time all members are in one generation and share all partitions, everything that was acknowledged
+has been read, and the end of every partition is committed; also after one more kill, stop or power
+cut.
+"""
+
+import asyncio
+from dataclasses import replace
+from random import Random
+
+from tests.simulation import broker
+from tests.simulation.broker import Lives, bounded, calm, quiet, unless_over
+from tests.simulation.broker_clients import (
+    DELIVERY_S,
+    NODE,
+    Ledger,
+    WatchedClient,
+    Writer,
+    run_client,
+)
+from tests.simulation.group_members import (
+    GROUP,
+    PARTITIONS,
+    TOPIC,
+    GroupMember,
+    GroupNotes,
+)
+from tierlog.client import ClientError, ProducerSettings
+from tierlog.env import Env
+from tierlog.sim.history import Place
+from tierlog.sim.world import SimWorld
+from tierlog.wire.messages import offset_fetch as fetching
+
+SETTINGS = replace(
+    broker.SETTINGS,
+    group_initial_rebalance_delay_ms=100,
+    group_min_session_timeout_ms=500,
+    log_cleaner_backoff_ms=100,
+)
+STATE_TOPIC = "__consumer_offsets"
+STATE_CONFIGS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "2048",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+MEMBERS = {"member-0": False, "member-1": False, "member-2": False, "static-0": True}
+MEMBERS |= {"static-1": True}
+WRITES = 60
+FAULT_COUNT = 12
+SETTLE_S = 0.1
+
+
+async def groups(world: SimWorld) -> int:
+    """Tells how often somebody was assigned something."""
+    with quiet():
+        return await run(world)
+
+
+async def run(world: SimWorld) -> int:
+    ledger = Ledger(world)
+    notes = GroupNotes(ledger)
+    lives = Lives(world, ledger, SETTINGS)
+    running = asyncio.create_task(lives.run(), name="lives")
+    await world.start("owner", make_topics(world.env("owner"), ledger), what="make topics")
+    members = start_members(world, notes)
+    writer = Writer("writer", ledger, WRITES, ProducerSettings(delivery_timeout_s=DELIVERY_S))
+    writing = asyncio.create_task(run_client(world, "writer", writer.run), name="writer")
+    if world.seed % 10:
+        await torment(world, lives, world.rng("nemesis"))
+    async with bounded("the writer"):
+        await unless_over(running, [writing])
+    notes.is_calm = True
+    await settle(world, notes, [running, *members], "the group")
+    await end_somehow(ledger, lives, world.rng("end"))
+    await settle(world, notes, [running, *members], "the group after a restart")
+    notes.over = True
+    async with bounded("the members"):
+        await unless_over(running, members)
+    running.cancel()
+    return notes.rebalances
+
+
+async def make_topics(env: Env, ledger: Ledger) -> None:
+    async with WatchedClient(ledger, env) as client:
+        made = await client.create_topics(TOPIC, partitions=PARTITIONS)
+        topic_id = made[TOPIC].topic_id.hex()
+        ledger.places += [Place(TOPIC, topic_id, index) for index in range(PARTITIONS)]
+        await client.create_topics(STATE_TOPIC, partitions=2, configs=STATE_CONFIGS)
+
+
+def start_members(world: SimWorld, notes: GroupNotes) -> list["asyncio.Task[None]"]:
+    return [
+        asyncio.create_task(
+            run_client(world, name, GroupMember(name, notes, is_static=is_static).run), name=name
+        )
+        for name, is_static in MEMBERS.items()
+    ]
+
+
+# The end
+
+
+async def end_somehow(ledger: Ledger, lives: Lives, rng: Random) -> None:
+    """One more end of the process, and the next begins."""
+    life = ledger.life()
+    rng.choice((lives.stop, lives.kill, lives.cut_power))()
+    async with bounded("a process of the node"):
+        while ledger.life() == life:  # noqa: ASYNC110  # lives have no event
+            await asyncio.sleep(SETTLE_S)
+
+
+async def settle(
+    world: SimWorld, notes: GroupNotes, tasks: list["asyncio.Task[None]"], who: str
+) -> None:
+    """Liveness, and what must be so in the end."""
+    try:
+        async with bounded(who):
+            while not (is_settled(notes) and await is_committed(world, notes)):
+                for task in tasks:
+                    if task.done():
+                        task.result()
+                check(notes)
+                await asyncio.sleep(SETTLE_S)
+    except AssertionError as error:
+        check(notes)
+        raise AssertionError(f"{error}: {state_of(notes)}") from None
+    check(notes)
+
+
+def check(notes: GroupNotes) -> None:
+    assert not notes.ledger.complaints, notes.ledger.complaints[0]
+
+
+def state_of(notes: GroupNotes) -> str:
+    held = {name: (one[0], sorted(one[1])) for name, one in sorted(notes.holding.items())}
+    read = {partition: len(one) for partition, one in sorted(notes.read.items())}
+    return f"they have {held}, read {read}, committed {dict(sorted(notes.acked.items()))}"
+
+
+def is_settled(notes: GroupNotes) -> bool:
+    """One generation, in which all members are and every partition is owned; all is read."""
+    held = notes.holding.values()
+    owned = sorted(partition for _, share in held for partition in share)
+    return (
+        len(held) == len(MEMBERS)
+        and len({generation for generation, _ in held}) == 1
+        and owned == list(range(PARTITIONS))
+        and not unread(notes)
+    )
+
+
+def unread(notes: GroupNotes) -> list[int]:
+    """Acknowledged, and not seen by any member."""
+    return [
+        sent.offset
+        for partition in range(PARTITIONS)
+        for sent in notes.acknowledged(partition)
+        if notes.read[partition].get(sent.offset) != sent.value
+    ]
+
+
+async def is_committed(world: SimWorld, notes: GroupNotes) -> bool:
+    """The end of each partition, in the answer of the node itself."""
+    return await world.start("judge", all_committed(world.env("judge"), notes), what="judge")
+
+
+async def all_committed(env: Env, notes: GroupNotes) -> bool:
+    acked = dict(notes.acked)
+    topics = [
+        fetching.OffsetFetchRequestTopics(name=TOPIC, partition_indexes=list(range(PARTITIONS)))
+    ]
+    request = fetching.OffsetFetchRequest(
+        groups=[fetching.OffsetFetchRequestGroup(group_id=GROUP, topics=topics)]
+    )
+    async with WatchedClient(notes.ledger, env) as client:
+        try:
+            connection = await client.router.any_connection()
+            answer = await connection.call(request, version=8)
+        except ClientError:
+            return False  # The node is about to come back.
+        (group,) = answer.groups  # type: ignore[attr-defined]  # by its request
+    if group.error_code:
+        return False
+    found = {one.partition_index: one.committed_offset for one in group.topics[0].partitions}
+    for partition, offset in found.items():
+        notes.sees_committed(partition, offset, acked.get(partition, 0))
+    return all(
+        offset == max(notes.read[partition], default=-1) + 1 for partition, offset in found.items()
+    )
+
+
+# The faults
+
+
+async def torment(world: SimWorld, lives: Lives, rng: Random) -> None:
+    faults = rng.sample(FAULTS, rng.randint(3, len(FAULTS)))
+    calmness = rng.random()
+    for _ in range(FAULT_COUNT):
+        await asyncio.sleep(rng.random() * 1.2)
+        if rng.random() < calmness:
+            heal(world)
+        rng.choice(faults)(world, lives, rng)
+    await asyncio.sleep(rng.random())
+    heal(world)
+    world.disk(NODE).on_op = None
+    world.disk(NODE).forget_faults()
+
+
+def heal(world: SimWorld) -> None:
+    calm(world)
+    for host in MEMBERS:
+        world.network.set_delay(host, NODE, low=0.0001, high=0.002)
+
+
+def some(rng: Random) -> list[str]:
+    return rng.sample(list(MEMBERS), rng.randint(1, 3))
+
+
+def reset(world: SimWorld, lives: Lives, rng: Random) -> None:
+    for host in some(rng):
+        world.network.reset(host, NODE)
+
+
+def partition(world: SimWorld, lives: Lives, rng: Random) -> None:
+    for host in some(rng):
+        world.network.partition(host, NODE)
+
+
+def deafen(world: SimWorld, lives: Lives, rng: Random) -> None:
+    for host in some(rng):
+        world.network.lose_one_way(host, NODE)
+
+
+def silence(world: SimWorld, lives: Lives, rng: Random) -> None:
+    for host in some(rng):
+        world.network.lose_one_way(NODE, host)
+
+
+def delay(world: SimWorld, lives: Lives, rng: Random) -> None:
+    for host in some(rng):
+        world.network.set_delay(host, NODE, low=0.01, high=rng.random() * 2)
+
+
+def kill_member(world: SimWorld, lives: Lives, rng: Random) -> None:
+    for host in some(rng):
+        world.kill(host)
+
+
+FAULTS = (
+    broker.stop,
+    broker.kill,
+    broker.cut_power,
+    broker.cut_power_in_a_call,
+    broker.fail_fsync,
+    broker.fill_disk,
+    broker.slow_disk,
+    broker.jump_clock,
+    reset,
+    reset,
+    partition,
+    deafen,
+    silence,
+    delay,
+    delay,
+    kill_member,
+    kill_member,
+)
