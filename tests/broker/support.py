@@ -20,7 +20,7 @@ from tierlog.broker.dispatch import Dispatcher, RawHandler
 from tierlog.broker.handlers import registry
 from tierlog.broker.node import Node
 from tierlog.broker.request import Answer, Parts, Peer
-from tierlog.broker.topics import Topic
+from tierlog.broker.topics import INTERNAL, Topic
 from tierlog.config import NodeSettings
 from tierlog.config.directories import LOGS, META
 from tierlog.env import Env, LocalTasks, PlainSenders, SystemRng
@@ -164,7 +164,7 @@ class Served:
         """A topic; settings by attribute name: `retention_ms="1"`."""
         wanted = {key.replace("_", "."): value for key, value in configs.items()}
         await self.node.controller.create(
-            NewTopic(name=name, partitions=partitions, configs=wanted)
+            NewTopic(name=name, is_internal=name in INTERNAL, partitions=partitions, configs=wanted)
         )
         return self.node.topics.named(name)
 

@@ -7,6 +7,8 @@ import pytest
 
 from tests.broker.support import Served
 from tests.groups.conftest import serving_groups
+from tierlog.broker.controller import NewTopic
+from tierlog.broker.errors import InternalTopic
 from tierlog.sim.disk import SimDisk
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages import delete_groups as deleting
@@ -313,3 +315,17 @@ async def test_a_member_is_described_with_its_share(served: Served, version: int
     (one,) = group.members
     assert (one.client_id, one.client_host) == ("test", "/10.0.0.9")
     assert (bytes(one.member_metadata), bytes(one.member_assignment)) == (b"s", b"mine")
+
+
+# The topic behind it
+
+
+async def test_nobody_but_the_node_makes_or_writes_the_topic_of_the_state(served: Served) -> None:
+    with pytest.raises(InternalTopic, match="node's own"):
+        await served.node.controller.create(NewTopic(name="__consumer_offsets"))
+    await found(served)
+    topic = served.node.topics.named("__consumer_offsets")
+    assert topic.config.cleanup_policy == {"compact"}
+    assert not topic.config.remote_storage_enable
+    with pytest.raises(InternalTopic):
+        await served.node.controller.add_partitions(topic, 60)

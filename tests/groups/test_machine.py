@@ -149,3 +149,36 @@ def test_heartbeats_of_many_members_wake_the_machine_rarely(bench: Bench) -> Non
             ticks += 1
     assert ticks <= 8, "once a session, not once a heartbeat"
     assert len(bench.group.members) == 100
+
+
+def test_a_follower_that_waits_longer_than_its_session_keeps_nobody_busy(bench: Bench) -> None:
+    leader = bench.member(session_timeout_ms=45_000)
+    follower = bench.member()
+    bench.ask_join(leader, session_timeout_ms=45_000)
+    bench.ask_join(follower)
+    waiting = bench.ask_sync(follower, 1)
+    for _ in range(6):
+        bench.wait(4_000)
+        bench.beat(leader, 1)
+    assert waiting not in bench.replies
+    bench.ask_sync(leader, 1, c_2=b"two")
+    assert bench.replies[waiting].assignment == b"two"
+
+
+def test_a_static_member_without_time_to_rebalance_keeps_nobody_busy(bench: Bench) -> None:
+    first = bench.join(instance_id="a", rebalance_timeout_ms=0)
+    bench.ask_sync(first.member_id, 1)
+    other = bench.member(rebalance_timeout_ms=0)
+    bench.ask_join(other, rebalance_timeout_ms=0)
+    bench.leave(other)
+    ticks = 0
+    while bench.machine.wake_ms <= bench.now_ms + 100 and ticks < 1_000:
+        bench.now_ms = max(bench.now_ms, int(bench.machine.wake_ms))
+        bench.carry_out(bench.machine.tick(bench.now))
+        ticks += 1
+    assert ticks < 1_000
+
+
+@pytest.mark.parametrize("key", [b"z", b"", bytes.fromhex("0001000167"), bytes.fromhex("0002")])
+def test_a_record_that_says_nothing_is_passed_over(bench: Bench, key: bytes) -> None:
+    assert bench.machine.decode(key, b"\0\3") is None

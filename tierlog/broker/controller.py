@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tierlog.broker.errors import (
     Contended,
+    InternalTopic,
     InvalidAssignment,
     InvalidPartitions,
     InvalidReplicationFactor,
@@ -22,7 +23,7 @@ from tierlog.broker.errors import (
     TopicExists,
     UnknownTopic,
 )
-from tierlog.broker.topics import Topic, check_name, collides_with
+from tierlog.broker.topics import INTERNAL, Topic, check_name, collides_with
 from tierlog.config import altered, check_change, topic_config
 from tierlog.metastore import Compare, Delete, Put, values
 from tierlog.metastore.values import DeletedState, PartitionState, TopicState
@@ -53,6 +54,8 @@ class NewTopic:
     assignments: dict[int, list[int]] = field(default_factory=dict)
     """Replicas by partition, where the client chose them itself."""
     configs: dict[str, str] = field(default_factory=dict)
+    is_internal: bool = False
+    """Asked for by the node itself, for its own state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +134,8 @@ class Controller:
         """The number of partitions, if everything but the settings is right."""
         self._space.check()
         check_name(wanted.name)
+        if wanted.name in INTERNAL and not wanted.is_internal:
+            raise InternalTopic(wanted.name)
         names = self._catalogue.topics.by_name
         if wanted.name in names:
             raise TopicExists(wanted.name)
@@ -222,6 +227,8 @@ class Controller:
         validate_only: bool = False,
     ) -> None:
         """Raise the number of partitions to `count`."""
+        if topic.is_internal:
+            raise InternalTopic(topic.name)  # Its number says where a group's state is.
         for _ in range(TRIES):
             self._check_more(topic, count, assignments)
             if validate_only or await self._put_partitions(topic, count):

@@ -42,6 +42,13 @@ class InvalidTopicName(BrokerError):
     """The name breaks Kafka's rules for topic names."""
 
 
+class InternalTopic(InvalidTopicName):
+    """The node keeps its own state there."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"topic {name!r} is the node's own: clients may read it, and no more")
+
+
 class InvalidPartitions(BrokerError):
     """A partition count that cannot be."""
 

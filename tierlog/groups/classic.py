@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from tierlog.groups.values import Beat, GroupLimits, GroupStep, Join, Leaving, Sync
 
 
+PHASE_MS_MIN = 1_000
+"""To join or to sync, whatever members ask for: less would only keep the coordinator busy."""
+
+
 class State(Enum):
     """By the names that clients are told."""
 
@@ -269,12 +273,17 @@ class ClassicGroup:
         self._complete_if_all_joined(now, step)
 
     def _begin_joining(self, now: Now, *, is_first: bool) -> None:
-        longest = max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
+        longest = self._longest_ms()
         delay = min(self._limits.initial_delay_ms, longest) if is_first else 0
         self._delay_left_ms = max(longest - delay, 0) if is_first else 0
         self._is_delayed = is_first and delay > 0
         self._phase_ends_ms = now.mono_ms + (delay if is_first else longest)
         self._wake(self._phase_ends_ms)
+
+    def _longest_ms(self) -> int:
+        """Time that the slowest member asks for to join or to sync."""
+        asked = (one.rebalance_timeout_ms for one in self.members.values())
+        return max(PHASE_MS_MIN, *asked) if self.members else PHASE_MS_MIN
 
     def _prolong(self, now: Now) -> None:
         """Another one came during the first delay: who starts together is assigned together."""
@@ -309,9 +318,7 @@ class ClassicGroup:
         self._choose_protocol()
         self._choose_leader()
         self.state = State.COMPLETING
-        self._phase_ends_ms = now.mono_ms + max(
-            one.rebalance_timeout_ms for one in self.members.values()
-        )
+        self._phase_ends_ms = now.mono_ms + self._longest_ms()
         self._wake(self._phase_ends_ms)
         for member in self.members.values():
             if member.joining is not None:

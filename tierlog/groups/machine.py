@@ -7,6 +7,7 @@ the only way to change what is remembered.
 
 from __future__ import annotations
 
+import struct
 from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from tierlog.groups.formats import (
 from tierlog.groups.subscription import subscribed_topics
 from tierlog.groups.values import NO_GENERATION, Committed, GroupStep, Joined, Left, Synced
 from tierlog.wire.error_codes import ErrorCode
+from tierlog.wire.errors import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -79,8 +81,8 @@ class GroupMachine:
     def decode(self, key: bytes, value: bytes | None) -> StateRecord | None:
         try:
             return decode_record(key, value)
-        except UnknownKey:
-            return None
+        except (UnknownKey, WireError, struct.error):
+            return None  # A newer node wrote it, or somebody who is no node.
 
     def loaded(self, now: Now) -> None:
         """The log is applied: from now on members must be heard of."""
@@ -247,14 +249,18 @@ class GroupMachine:
 
     def tick(self, now: Now) -> GroupStep:
         step = GroupStep()
+        due = []
         while self._wakes and self._wakes[0][0] <= now.mono_ms:
             at_ms, group_id = heappop(self._wakes)
-            if self._armed.get(group_id) != at_ms:
-                continue  # It was armed again for an earlier time.
-            del self._armed[group_id]
+            if self._armed.get(group_id) == at_ms:  # Else it was armed for an earlier time.
+                del self._armed[group_id]
+                due.append(group_id)
+        for group_id in due:
             group = self.groups.get(group_id)
             if group is not None:
                 group.tick(now, step)
+                # Whatever it wants at once, others have their turn before.
+                group.wake_ms = max(group.wake_ms, now.mono_ms + 1)
                 self._arm(group)
         return step
 

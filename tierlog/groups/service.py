@@ -57,8 +57,7 @@ class GroupCoordinator:
         if topic is None or self._shards:
             return
         self._shards = [
-            Shard(self._node.env, partition, self._new_machine)
-            for partition in topic.partitions
+            Shard(self._node.env, partition, self._new_machine) for partition in topic.partitions
         ]
         self._spawn(self._load(list(self._shards)), "groups load")
 
@@ -68,6 +67,18 @@ class GroupCoordinator:
                 await shard.load()
             except TierlogError:
                 logger.exception("a shard of the group state cannot be loaded")
+                continue
+            self._forget_deleted(shard)
+            if shard.records_skipped:
+                logger.warning("%d records of the group state say nothing", shard.records_skipped)
+
+    def _forget_deleted(self, shard: Shard[GroupMachine]) -> None:
+        """Topics that went while nobody could write it down."""
+        known = self._node.topics.by_name
+        places = (place for of_group in shard.machine.offsets.values() for place in of_group)
+        gone = {topic for topic, _ in places if topic not in known}
+        if gone:
+            shard.carry_out(shard.machine.forget_topics(gone))
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -93,7 +104,7 @@ class GroupCoordinator:
         count = self._node.settings.offsets_topic_num_partitions
         try:
             await self._node.controller.create(
-                NewTopic(name=TOPIC, partitions=count, configs=dict(CONFIGS))
+                NewTopic(name=TOPIC, partitions=count, configs=dict(CONFIGS), is_internal=True)
             )
         except TopicExists:
             pass

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tierlog.broker.codes import code_of, sentence_of
 from tierlog.broker.errors import (
     CodecNotAllowed,
+    InternalTopic,
     InvalidAcks,
     RecordsRefused,
     RequestTimedOut,
@@ -90,6 +91,7 @@ def remember(frame: memoryview, produced: Produced, call: Call) -> None:
     topic = topics.by_name.get(key) if isinstance(key, str) else topics.by_id.get(key)
     if (
         topic is None
+        or topic.is_internal
         or not batch
         or not 0 <= index < len(topic.partitions)
         or topic.partitions[index].late is not None
@@ -190,6 +192,8 @@ def place_all(
         return [refused(index, refusal, call) for index, _ in partitions]
     try:
         topic = call.node.topics.find(key)
+        if topic.is_internal:
+            raise InternalTopic(topic.name)
     except TierlogError as error:
         return [refused(index, error, call) for index, _ in partitions]
     topic.stats.produces += 1
