@@ -222,7 +222,7 @@ class Oracle:
         prefix = self._prefix(head)
         end: int | None = None
         entries = list(self._entries(head))
-        self._check_chain(head, entries)
+        self._check_chain(head)
         for entry in entries:
             require(
                 end in (None, entry.base) or self._is_skipped(head, end, entry.base),
@@ -236,15 +236,29 @@ class Oracle:
             f"{prefix} ends at {end}, HEAD says {head.next_offset}",
         )
 
-    def _check_chain(self, head: Head, entries: Sequence[Entry]) -> None:
-        """Through every link: what a merge put there stands where its sources stood. Not where
-        the first page has entries that count no more, and not in a store that lies."""
-        if head.garbage_end >= 0 or not self.trusts:
-            return
+    def _check_chain(self, head: Head) -> None:
+        """From the anchor on, through every page and every link: what a merge put there stands
+        where its sources stood. Pages are whole, also where their first entries count no more."""
+        prefix, before = self._prefix(head), head.chain_anchor
         try:
-            chain.check(head.chain_anchor, entries, key=self._prefix(head))
+            for leaf in self._leaves(head):
+                require(leaf.chain_before == before, f"{prefix}{leaf.key} breaks the chain")
+                if leaf.next_offset > head.garbage_end:
+                    page = self._page(prefix, leaf)
+                    assert isinstance(page, LeafPage)
+                    end = chain.check(before, page.entries, key=prefix + leaf.key)
+                    require(end == leaf.chain_after, f"{prefix}{leaf.key} ends another chain")
+                before = leaf.chain_after
+            chain.check(before, head.entries, key=prefix)
         except ColdCorrupt as broken:
             raise Broken(str(broken)) from broken
+
+    def _leaves(self, head: Head) -> Iterator[PageRef]:
+        for index in head.indexes:
+            page = self._page(self._prefix(head), index)
+            assert isinstance(page, IndexPage)
+            yield from page.leaves
+        yield from head.leaves
 
     def check_all(self) -> None:
         for head in self.heads.values():
@@ -263,12 +277,7 @@ class Oracle:
 
     def _entries(self, head: Head) -> Iterator[Entry]:
         prefix = self._prefix(head)
-        for index in head.indexes:
-            page = self._page(prefix, index)
-            assert isinstance(page, IndexPage)
-            for leaf in page.leaves:
-                yield from self._leaf(prefix, leaf, head.garbage_end)
-        for leaf in head.leaves:
+        for leaf in self._leaves(head):
             yield from self._leaf(prefix, leaf, head.garbage_end)
         yield from head.entries
 
