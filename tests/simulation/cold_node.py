@@ -15,6 +15,7 @@ from tests.simulation.cold_oracle import STATE, Watch, WatchedBucket, Where
 from tierlog.cold.clusterstate import decode_state
 from tierlog.cold.restore import restore
 from tierlog.cold.restoreplan import is_unfinished
+from tierlog.cold.tierstats import TierStats
 from tierlog.config import NodeSettings
 from tierlog.config.directories import LOGS, META
 from tierlog.env import Env
@@ -72,6 +73,8 @@ class ColdLives:
         self.disk_is_lost = False
         self.twin_is_wanted = False
         self.restore_count = 0
+        self.stats = list[TierStats]()
+        """Of every life, the last one last."""
         self._world = world
         self._rng = world.rng("lives")
         self._stopping: asyncio.Future[None] | None = None
@@ -100,6 +103,7 @@ class ColdLives:
         tiering = server.node.tiering
         assert tiering is not None
         self.watch.tier = tiering.tier
+        self.stats.append(tiering.tier.stats)
         self._stopping = asyncio.get_running_loop().create_future()
         broken = server.node.broken
         broken.add_done_callback(lambda _: self.stop())

@@ -111,6 +111,10 @@ class Oracle:
     """Of every object that was ever written and is not meant to be replaced."""
     checked: set[str] = field(default_factory=set)
     publish_count: int = 0
+    expiry_count: int = 0
+    """How often retention moved a log start."""
+    trim_count: int = 0
+    """How often DeleteRecords did."""
     noted: set[str] = field(default_factory=set)
     """Topics that were ever noted as deleted in STATE."""
     waiting: set[str] = field(default_factory=set)
@@ -173,6 +177,7 @@ class Oracle:
         """U10: by DeleteRecords, or by retention, whole segments that are published and old."""
         start = max(self.trims[where], before.log_start if before else 0)
         if head.log_start <= start:
+            self.trim_count += before is not None and head.log_start > before.log_start
             return
         sentence = f"{where} moves its start to {head.log_start}; {start} was asked"
         require(where in self.retention_ms and before is not None, sentence)
@@ -183,6 +188,7 @@ class Oracle:
         if (retention_ms := self.retention_ms[where]) >= 0:
             latest = max(one.max_timestamp for one in gone)
             require(latest < head.published_ms - retention_ms, f"{sentence}: it is too young")
+        self.expiry_count += 1
 
     def _note_garbage(self, head: Head) -> None:
         prefix = self._prefix(head)
