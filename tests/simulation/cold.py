@@ -13,8 +13,9 @@ in three of four small segments are merged; orphans are collected all the time, 
 walks over everything. In one seed of ten the store lies about conditional writes; one in ten has no
 faults at all.
 
-Checked at every step: the invariants of `cold_oracle`. At the end: that everything came to the
-bucket, and, after one more end of the process, the history of all clients (`tierlog.sim.verdict`).
+Checked at every step: the invariants of `cold_oracle` and `cold_watch`. At the end: that everything
+came to the bucket, and, after one more end of the process, the history of all clients
+(`tierlog.sim.verdict`).
 """
 
 import asyncio

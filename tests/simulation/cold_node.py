@@ -11,7 +11,8 @@ from random import Random
 
 from tests.simulation.broker_clients import NODE, PORT
 from tests.simulation.cold_clients import ColdLedger
-from tests.simulation.cold_oracle import STATE, Watch, WatchedBucket, Where
+from tests.simulation.cold_oracle import STATE, WatchedBucket, Where
+from tests.simulation.cold_watch import Watch
 from tierlog.cold.clusterstate import decode_state
 from tierlog.cold.restore import restore
 from tierlog.cold.restoreplan import is_unfinished
@@ -69,7 +70,7 @@ class ColdLives:
     def __init__(self, world: SimWorld, ledger: ColdLedger, bucket: WatchedBucket) -> None:
         self.bucket = bucket
         self.ledger = ledger
-        self.watch = Watch(bucket)
+        self.watch = Watch(bucket, [world.host(name).clock for name in (NODE, TWIN)])
         self.disk_is_lost = False
         self.twin_is_wanted = False
         self.restore_count = 0
