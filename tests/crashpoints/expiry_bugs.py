@@ -24,7 +24,7 @@ def garbage_before_log_start() -> Iterator[None]:
         draft = await expire(self, head)
         return None if draft is None else Draft(head=_started(draft.head, head))
 
-    with patch.object(changes.Expire, "__call__", hasty), _unchecked("expired", "start", "totals"):
+    with patch.object(changes.Expire, "__call__", hasty), unchecked("expired", "start", "totals"):
         yield
 
 
@@ -55,7 +55,7 @@ def hold_ignored() -> Iterator[None]:
         patch.object(expiry, "hold_limit", lambda head: head.next_offset),
         patch.object(collector, "covering", lambda *_: None),
         patch.object(collector, "when_collected", lambda one, _: one.not_before_ms),
-        _unchecked("holds"),
+        unchecked("holds"),
     ):
         yield
 
@@ -69,7 +69,7 @@ def grace_forgotten() -> AbstractContextManager[object]:
     return _both(
         patch.object(PartitionCollector, "_dues", lambda _, head: [0.0] * len(head.garbage)),
         patch.object(PartitionCollector, "_refusal", allowed),
-        _unchecked("leaving"),
+        unchecked("leaving"),
     )
 
 
@@ -82,7 +82,7 @@ def _both(*patches: AbstractContextManager[object]) -> Iterator[None]:
 
 
 @contextmanager
-def _unchecked(*names: str) -> Iterator[None]:
+def unchecked(*names: str) -> Iterator[None]:
     def nothing(*_: Head) -> Iterator[str]:
         return iter(())
 

@@ -10,7 +10,19 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from tests.crashpoints.expiry_bugs import (
+    deletion_without_receipt,
+    garbage_before_log_start,
+    grace_forgotten,
+    receipt_without_deletion,
+)
 from tests.planted.bugs import Bug
+from tests.planted.merge_bugs import (
+    expired_too_young,
+    merged_over_the_next,
+    merged_without_link,
+    replaced_not_garbage,
+)
 from tests.simulation.cold import cold
 from tierlog.broker.partition import Partition
 from tierlog.cold import invariants, scrubber, sending
@@ -348,6 +360,14 @@ COLD_BUGS = (
     bug("sweep a topic that is not deleted", living_topics_swept, 1),
     bug("forget a deleted topic before it is swept", note_removed_first, 1),
     bug("give out producer ids again after a restore", producer_ids_reused, 7),
+    bug("garbage before the log start moved", garbage_before_log_start, 2),
+    bug("a receipt without the deletion", receipt_without_deletion, 2),
+    bug("a deletion without a receipt", deletion_without_receipt, 2),
+    bug("collected without asking again, grace or not", grace_forgotten, 2),
+    bug("expire what is too young", expired_too_young, 2),
+    bug("merge: lose the segment behind the run", merged_over_the_next, 11),
+    bug("merge: go on with the chain as an upload does", merged_without_link, 2),
+    bug("merge: what was replaced is no garbage", replaced_not_garbage, 5),
     bug("scrub: believe one bad answer", one_bad_answer_believed, 15),
     bug("scrub: replace what has another ETag", judged_by_etag, 0),
 )

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from tests.simulation.broker_clients import NODE
 from tests.simulation.cold_node import ColdLives
+from tierlog.sim.disk import SimDisk
 from tierlog.sim.loop import CALL_SECONDS_MAX
 from tierlog.sim.storefaults import Fate, StoreCall, StoreFaults, Then, When
 from tierlog.sim.world import SimWorld
@@ -170,8 +171,14 @@ def fail_fsync(world: SimWorld, lives: ColdLives, rng: Random) -> None:
 
 
 def fill_disk(world: SimWorld, lives: ColdLives, rng: Random) -> None:
+    """Somebody notices after a while."""
     disk = world.disk(NODE)
     disk.capacity = disk.used + rng.randrange(4) * 4096
+    world.loop.call_later(rng.random() * 10.0, _make_room, disk)
+
+
+def _make_room(disk: SimDisk) -> None:
+    disk.capacity = ROOMY
 
 
 def slow_disk(world: SimWorld, lives: ColdLives, rng: Random) -> None:

@@ -11,10 +11,12 @@ from random import Random
 
 from tests.simulation.broker_clients import NODE, PORT
 from tests.simulation.cold_clients import ColdLedger
-from tests.simulation.cold_oracle import STATE, Watch, WatchedBucket, Where
+from tests.simulation.cold_oracle import STATE, WatchedBucket, Where
+from tests.simulation.cold_watch import Watch
 from tierlog.cold.clusterstate import decode_state
 from tierlog.cold.restore import restore
 from tierlog.cold.restoreplan import is_unfinished
+from tierlog.cold.tierstats import TierStats
 from tierlog.config import NodeSettings
 from tierlog.config.directories import LOGS, META
 from tierlog.env import Env
@@ -68,10 +70,12 @@ class ColdLives:
     def __init__(self, world: SimWorld, ledger: ColdLedger, bucket: WatchedBucket) -> None:
         self.bucket = bucket
         self.ledger = ledger
-        self.watch = Watch(bucket)
+        self.watch = Watch(bucket, [world.host(name).clock for name in (NODE, TWIN)])
         self.disk_is_lost = False
         self.twin_is_wanted = False
         self.restore_count = 0
+        self.stats = list[TierStats]()
+        """Of every life, the last one last."""
         self._world = world
         self._rng = world.rng("lives")
         self._stopping: asyncio.Future[None] | None = None
@@ -100,6 +104,7 @@ class ColdLives:
         tiering = server.node.tiering
         assert tiering is not None
         self.watch.tier = tiering.tier
+        self.stats.append(tiering.tier.stats)
         self._stopping = asyncio.get_running_loop().create_future()
         broken = server.node.broken
         broken.add_done_callback(lambda _: self.stop())
@@ -180,6 +185,7 @@ class ColdLives:
         disk = self._world.disk(NODE)
         path = f"/data/{LOGS}/{place.topic_id}-{place.partition}"
         self.kill()
+        self.watch.tier = None  # Its log is not the one that begins again.
         if where in self.bucket.oracle.heads and disk.exists(path):
             self.watch.lost[where] = partial(self._rewind, place)
             for name in disk.listdir(path):

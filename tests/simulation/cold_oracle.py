@@ -5,20 +5,14 @@ pages and objects with nothing but their formats, and holds them to this:
 - T2: a HEAD follows from the one before it, its segments tile their offsets, and each object stands
   there with its hash, its batches whole and in order.
 - T6: no key is ever written with other bytes; nothing that is referenced is deleted.
-- U7: what is deleted was called garbage by a HEAD, and a receipt tells only of what is gone.
+- U7: what is deleted was called garbage by a HEAD, and its time had come; a receipt tells only of
+  what is gone, and of all that HEAD forgets.
 - U10: the log start moves by DeleteRecords, or by retention over whole segments that are published.
 - P2: an offset that was published keeps its bytes for ever.
-
-`Watch` looks at the node between any two callbacks:
-- T3: what the local log has let go is published; what consumers see is durable.
-- The node believes of the bucket what the bucket says, no more; what is published is durable here.
-- The scrubber has no finding: everything that is published is there, whatever the store stutters.
-- T5: the high watermark never goes back, from one process to the next.
-- A partition takes no more records once its process knows that another one publishes it.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
@@ -35,8 +29,6 @@ from tierlog.cold.head import Head, PageRef
 from tierlog.cold.layout import RECEIPTS
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.cold.receipt import decode_receipt
-from tierlog.cold.scrubber import Scrubber
-from tierlog.cold.tier import ColdTier
 from tierlog.objectstore.port import Written
 from tierlog.objectstore.shelf import Shelf
 from tierlog.records.batch import iter_batches, validate_stored
@@ -105,12 +97,20 @@ class Oracle:
     """Of places whose records expire, by time or by size; -1: not by time."""
     garbage: dict[str, int] = field(default_factory=dict)
     """Objects that a HEAD gave up, and the time before which they stay."""
+    taken_along: dict[str, list[str]] = field(default_factory=dict)
+    """The segments that go with a page that is garbage."""
+    told: set[str] = field(default_factory=set)
+    """Objects of which a receipt tells."""
     batches: dict[Where, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
     """Of everything that was ever published, by base offset."""
     hashes: dict[str, str] = field(default_factory=dict)
     """Of every object that was ever written and is not meant to be replaced."""
     checked: set[str] = field(default_factory=set)
     publish_count: int = 0
+    expiry_count: int = 0
+    """How often retention moved a log start."""
+    trim_count: int = 0
+    """How often DeleteRecords did."""
     noted: set[str] = field(default_factory=set)
     """Topics that were ever noted as deleted in STATE."""
     waiting: set[str] = field(default_factory=set)
@@ -126,8 +126,9 @@ class Oracle:
             self._head_landed(write)
         elif RECEIPTS in key:
             for one in decode_receipt(write.item.data, key=key).objects:
-                is_gone = key.partition(RECEIPTS)[0] + one.key not in self.shelf.items
-                require(is_gone, f"{key} tells of {one.key}, which is there")
+                full = key.partition(RECEIPTS)[0] + one.key
+                require(full not in self.shelf.items, f"{key} tells of {one.key}, which is there")
+                self.told.add(full)
         elif not key.endswith(STATE):
             found = sha256(write.item.data).hexdigest()
             before = self.hashes.setdefault(key, found)
@@ -144,8 +145,9 @@ class Oracle:
         self.waiting = set(state.deleted)
         self.noted |= self.waiting
 
-    def deleted(self, keys: list[str]) -> None:
-        """T6. Of a topic whose deletion was noted in STATE, everything may go."""
+    def deleted(self, keys: list[str], *, now_ms: int) -> None:
+        """T6. Of a topic whose deletion was noted in STATE, everything may go. `now_ms` is the
+        latest that any clock has said."""
         keys = [key for key in keys if topic_of(key) not in self.noted]
         for where in [one for one in self.heads if one.topic_id in self.noted]:
             del self.heads[where]
@@ -155,6 +157,8 @@ class Oracle:
             was_published = "seg/" in key and "seg/" + key.partition("seg/")[2] in self.checked
             sentence = f"{key} was published and deleted, and no HEAD called it garbage"
             require(not was_published or key in self.garbage, sentence)
+            not_before_ms = self.garbage.get(key, 0)
+            require(now_ms >= not_before_ms, f"{key} was deleted before {not_before_ms}: {now_ms}")
 
     def _head_landed(self, write: Landed) -> None:
         head = decode_head(write.item.data, key=write.key)
@@ -163,6 +167,8 @@ class Oracle:
         if self.trusts:
             self._check_follows(head, before, write)
         self._check_start(head, before, where)
+        if self.trusts and before is not None:
+            self._check_forgotten(head, before)
         self.heads[where] = head
         self._note_garbage(head)
         self.publish_count += 1
@@ -173,6 +179,7 @@ class Oracle:
         """U10: by DeleteRecords, or by retention, whole segments that are published and old."""
         start = max(self.trims[where], before.log_start if before else 0)
         if head.log_start <= start:
+            self.trim_count += before is not None and head.log_start > before.log_start
             return
         sentence = f"{where} moves its start to {head.log_start}; {start} was asked"
         require(where in self.retention_ms and before is not None, sentence)
@@ -183,6 +190,15 @@ class Oracle:
         if (retention_ms := self.retention_ms[where]) >= 0:
             latest = max(one.max_timestamp for one in gone)
             require(latest < head.published_ms - retention_ms, f"{sentence}: it is too young")
+        self.expiry_count += 1
+
+    def _check_forgotten(self, head: Head, before: Head) -> None:
+        """U7: HEAD forgets the garbage of which a receipt tells."""
+        prefix, left = self._prefix(head), {one.key for one in head.garbage}
+        for one in before.garbage:
+            if one.why and one.key not in left:
+                for key in self.taken_along.get(prefix + one.key, (prefix + one.key,)):
+                    require(key in self.told, f"{key} is forgotten, and no receipt tells of it")
 
     def _note_garbage(self, head: Head) -> None:
         prefix = self._prefix(head)
@@ -192,9 +208,9 @@ class Oracle:
             if one.segments_from >= 0 and item is not None:
                 page = decode_page(item.data, key=one.key)
                 assert isinstance(page, LeafPage)
-                for entry in page.entries:
-                    if entry.base >= one.segments_from:
-                        self.garbage[prefix + entry.key] = one.not_before_ms
+                keys = [prefix + row.key for row in page.entries if row.base >= one.segments_from]
+                self.taken_along[prefix + one.key] = keys
+                self.garbage.update(dict.fromkeys(keys, one.not_before_ms))
 
     def _check_follows(self, head: Head, before: Head | None, write: Landed) -> None:
         key = write.key
@@ -222,7 +238,12 @@ class Oracle:
         prefix = self._prefix(head)
         end: int | None = None
         entries = list(self._entries(head))
-        self._check_chain(head, entries)
+        self._check_chain(head)
+        first = entries[0].base if entries else head.next_offset
+        require(
+            first <= head.log_start or self._is_skipped(head, head.log_start, first),
+            f"{prefix} starts at {head.log_start}, its first segment at {first}",
+        )
         for entry in entries:
             require(
                 end in (None, entry.base) or self._is_skipped(head, end, entry.base),
@@ -236,15 +257,29 @@ class Oracle:
             f"{prefix} ends at {end}, HEAD says {head.next_offset}",
         )
 
-    def _check_chain(self, head: Head, entries: Sequence[Entry]) -> None:
-        """Through every link: what a merge put there stands where its sources stood. Not where
-        the first page has entries that count no more, and not in a store that lies."""
-        if head.garbage_end >= 0 or not self.trusts:
-            return
+    def _check_chain(self, head: Head) -> None:
+        """From the anchor on, through every page and every link: what a merge put there stands
+        where its sources stood. Pages are whole, also where their first entries count no more."""
+        prefix, before = self._prefix(head), head.chain_anchor
         try:
-            chain.check(head.chain_anchor, entries, key=self._prefix(head))
+            for leaf in self._leaves(head):
+                require(leaf.chain_before == before, f"{prefix}{leaf.key} breaks the chain")
+                if leaf.next_offset > head.garbage_end:
+                    page = self._page(prefix, leaf)
+                    assert isinstance(page, LeafPage)
+                    end = chain.check(before, page.entries, key=prefix + leaf.key)
+                    require(end == leaf.chain_after, f"{prefix}{leaf.key} ends another chain")
+                before = leaf.chain_after
+            chain.check(before, head.entries, key=prefix)
         except ColdCorrupt as broken:
             raise Broken(str(broken)) from broken
+
+    def _leaves(self, head: Head) -> Iterator[PageRef]:
+        for index in head.indexes:
+            page = self._page(self._prefix(head), index)
+            assert isinstance(page, IndexPage)
+            yield from page.leaves
+        yield from head.leaves
 
     def check_all(self) -> None:
         for head in self.heads.values():
@@ -263,12 +298,7 @@ class Oracle:
 
     def _entries(self, head: Head) -> Iterator[Entry]:
         prefix = self._prefix(head)
-        for index in head.indexes:
-            page = self._page(prefix, index)
-            assert isinstance(page, IndexPage)
-            for leaf in page.leaves:
-                yield from self._leaf(prefix, leaf, head.garbage_end)
-        for leaf in head.leaves:
+        for leaf in self._leaves(head):
             yield from self._leaf(prefix, leaf, head.garbage_end)
         yield from head.entries
 
@@ -328,63 +358,3 @@ class Oracle:
             served = data[position : position + header.size_bytes]
             if published is not None and published != served and header.record_count:
                 raise Broken(f"{where}: offset {header.base_offset} is served with other bytes")
-
-
-class Watch:
-    """The node between any two callbacks. Silent while there is none."""
-
-    def __init__(self, bucket: WatchedBucket) -> None:
-        self.tier: ColdTier | None = None
-        self.seen: dict[Where, int] = defaultdict(int)
-        """High watermarks."""
-        self._bucket = bucket
-        self._deleted = 0
-        self._last: dict[tuple[str, int], tuple[int, ...]] = {}
-        self._fenced: dict[object, int] = {}
-        """Where logs ended when their fence was met."""
-        self.lost: dict[Where, Callable[[int], None]] = {}
-        """Logs that were lost: who wants to hear where they begin again."""
-
-    def step(self) -> None:
-        bucket = self._bucket
-        if bucket.broken is not None:
-            raise bucket.broken
-        if len(bucket.deleted) > self._deleted:
-            bucket.oracle.deleted(bucket.deleted[self._deleted :])
-            self._deleted = len(bucket.deleted)
-        if self.tier is not None:
-            self._look(self.tier, bucket.oracle)
-            self._check_scrubber(self.tier, bucket.oracle)
-
-    def _check_scrubber(self, tier: ColdTier, oracle: Oracle) -> None:
-        for chore in tier.chores:
-            if isinstance(chore, Scrubber) and chore.findings and oracle.trusts:
-                finding = next(iter(chore.findings.values()))
-                raise Broken(f"a false finding: {finding.sentence}")
-
-    def _look(self, tier: ColdTier, oracle: Oracle) -> None:
-        for key, partition in tier.partitions.items():
-            log, where = partition.log, Where(*key)
-            if where in self.lost:
-                self.lost.pop(where)(log.log_start)
-            if partition.prefix.fence is not None:
-                end = self._fenced.setdefault(partition, log.log_end)
-                require(log.log_end == end, f"{where} was fenced at {end} and takes {log.log_end}")
-            now = log.log_start, log.visible_end, log.durable_end, partition.prefix.uploaded_end
-            if self._last.get(key) != (*now, oracle.publish_count):
-                self._check(oracle, where, *now)
-                self._last[key] = (*now, oracle.publish_count)
-
-    def _check(
-        self, oracle: Oracle, where: Where, start: int, visible: int, durable: int, believed: int
-    ) -> None:
-        published, seen = oracle.ends[where], self.seen[where]
-        require(visible <= durable, f"{where}: {visible} is shown, {durable} is durable")
-        require(published <= durable, f"{where}: {published} is published, {durable} is durable")
-        require(believed <= published, f"{where}: {believed} is believed, {published} published")
-        require(
-            start <= max(published, oracle.trims[where]),
-            f"{where}: {published} is published, and everything before {start} dropped",
-        )
-        require(visible >= seen, f"{where}: the high watermark went from {seen} to {visible}")
-        self.seen[where] = visible

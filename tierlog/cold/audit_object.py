@@ -2,7 +2,8 @@
 
 The batches go through the very scan that made the object, so that what follows them (block CRCs,
 indexes, batch hashes, footer) can be made again and compared: CRC of every batch, offsets end to
-end, Merkle root, CRC of every section, footer, entry, SHA-256 and CRC-32C of the whole.
+end, Merkle root, CRC of every section, footer, entry, SHA-256 and CRC-32C of the whole. Of a merged
+object also the chain through what it was merged of.
 
 In pieces, the next of which is fetched while one is scanned: an object takes `PIECE_BYTES` twice,
 and the tail behind its batches (32 bytes a batch). A wrong answer is not believed at once: see
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from crc32c import crc32c
 
-from tierlog.cold import segment_object
+from tierlog.cold import segment_object, sources
 from tierlog.cold.agreed import READS_MAX, differs
 from tierlog.cold.audit import Kind
 from tierlog.cold.errors import ColdCorrupt, SegmentUnsound
@@ -170,6 +171,7 @@ class ObjectAudit:
             max_append_ms=footer.max_append_ms,
             lineage=segment_object.decode_epochs(parts["leader_epochs"], key=entry.key),
             aborted=parts["aborted"],
+            sources=parts.get(segment_object.SOURCES, b""),
         )
         whole, crc = scan.whole(tail)
         if whole != entry.sha256:
@@ -181,6 +183,14 @@ class ObjectAudit:
         said = footer.entry(key=entry.key, size=entry.size, sha256=whole, crc32c=crc)
         if said != _as_footer_says(entry):
             raise ColdCorrupt(entry.key, "its footer is not what the manifest says of it")
+        if entry.replaces is not None:
+            self._follow_sources(parts.get(segment_object.SOURCES))
+
+    def _follow_sources(self, section: bytes | None) -> None:
+        """Of a merged object: what it was merged of leads to its place in the chain."""
+        if section is None:
+            raise ColdCorrupt(self._entry.key, "it does not say what it was merged of")
+        sources.opened(self._entry, section)
 
     def _compare_tails(self, made: bytes, tail: bytes, footer: Footer) -> None:
         """They may differ in how dense the indexes are, which is the writer's choice."""
@@ -258,5 +268,5 @@ def _part(tail: bytes, entry: Entry, section: segment_object.Section) -> bytes:
 
 def _as_footer_says(entry: Entry) -> Entry:
     """Without what only the manifest knows."""
-    plain = {"version_id": None, "chain": "", "storage_class": "STANDARD"}
+    plain = {"version_id": None, "chain": "", "storage_class": "STANDARD", "replaces": None}
     return replace(entry, **plain, retain_until_ms=-1, dek_id=None)  # type: ignore[arg-type]  # of a dict

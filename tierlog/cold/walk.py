@@ -150,6 +150,8 @@ class Walk:
         kept = [ref for ref in leaves if ref.next_offset > self._head.garbage_end]
         if kept and len(kept) < len(leaves):
             self._chain = kept[0].chain_before
+            if self._early is not None:  # The anchor stays before the page while that is listed.
+                self._early.add(leaves[0].chain_before)
         return kept
 
     async def _opened(
