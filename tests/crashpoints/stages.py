@@ -15,10 +15,9 @@ from tierlog.hot.job import SyncJob
 
 T = TypeVar("T")
 
-# Of the story of `story.py`; "delete topic" and "merge" have their own (`stage_delete`, ...).
 EXPIRY = ("expire", "collect")
 """Of the story in `stage_expire.py`."""
-
+# Of the road, the story of `story.py`; "delete topic" and "merge" have their own, likewise.
 STAGES = (
     "start",
     "state",
