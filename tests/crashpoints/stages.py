@@ -59,6 +59,9 @@ OUTERMOST = ("restore", "drop", "repair", "merge", "delete topic", *EXPIRY)
 is_repairing: list[bool] = []
 """Not empty in the chapter of the scrubber: what walks a manifest then is no restore."""
 
+lost: list[bool] = []
+"""Not empty from the moment in that chapter when the store loses something, until it is over."""
+
 LOOPS = ("asyncio.events", "tierlog.sim.loop")
 """Where every stack of the simulated world begins."""
 
