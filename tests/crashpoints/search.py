@@ -2,7 +2,7 @@
 
 Each story is told once without a shot, to learn its I/O calls; then once for every call and
 everything that may happen there. Prints a table and exits 1 where a promise was broken; a failure
-names its shot and the command that replays it. `--write` puts the table of all cases into
+names its shot and the command that replays it. `--write` puts the table into
 `docs/crash-points.md`.
 """
 
@@ -75,17 +75,18 @@ def take_all(jobs: Sequence[Job], *, processes: int) -> list[Case]:
 
 
 def table(cases: Sequence[Case]) -> list[str]:
-    """Markdown: a row for each stage of a story and kind of I/O."""
-    ends = list(End)
-    rows = [["story", "stage", "I/O", "calls", *(end.value for end in ends), "cases", "failures"]]
+    """Markdown: a row for each stage of a story and kind of I/O; the cases that there are, and
+    what became of those that were taken."""
+    rows = [["story", "stage", "I/O", "calls", "cases", *(end.value for end in End)]]
+    rows[0] += ["taken", "failures"]
     for tale in TALES.values():
         for stage in tale.stages:
             for is_store in (False, True):
-                key = tale.name, stage, is_store
-                if of_row := [one for one in cases if (one.tale, *one.point[1:3]) == key]:
+                if numbers := _numbers(cases, [(tale.name, stage, is_store)]):
                     kind = "store" if is_store else "disk"
-                    rows.append([tale.name, stage, kind, *_numbers(of_row, ends)])
-    rows.append(["all", "", "", *_numbers(cases, ends)])
+                    rows.append([tale.name, stage, kind, *map(str, numbers)])
+    every = [(tale.name, *key) for tale in TALES.values() for key in _keys(tale)]
+    rows.append(["all", "", "", *map(str, _numbers(cases, every))])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [_line(row, widths) for row in rows]
     words, numbers = widths[:WORDS], widths[WORDS:]
@@ -97,11 +98,25 @@ WORDS = 3
 """Columns of the table that are no numbers."""
 
 
-def _numbers(cases: Sequence[Case], ends: Sequence[End]) -> list[str]:
-    by_end = Counter(one.shot.end for one in cases)
-    calls = len({(one.tale, one.point.number) for one in cases})
-    failures = sum(bool(one.problems) for one in cases)
-    return [str(one) for one in (calls, *(by_end[end] for end in ends), len(cases), failures)]
+def _keys(tale: Tale) -> list[tuple[str, bool]]:
+    return [(stage, is_store) for stage in tale.stages for is_store in (False, True)]
+
+
+def _numbers(cases: Sequence[Case], keys: Sequence[tuple[str, str, bool]]) -> list[int]:
+    """Of these rows; nothing if there are no such calls."""
+    calls = {
+        (name, point.number)
+        for name, tale in TALES.items()
+        for point in tale.points()
+        if (name, point.stage, point.is_store) in keys
+    }
+    if not calls:
+        return []
+    count = sum((name, shot.number) in calls for name in TALES for shot in TALES[name].shots())
+    taken = [one for one in cases if (one.tale, one.point.number) in calls]
+    ends = Counter(one.shot.end for one in taken)
+    failures = sum(bool(one.problems) for one in taken)
+    return [len(calls), count, *(ends[end] for end in End), len(taken), failures]
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -129,8 +144,6 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--write", action="store_true", help=f"the table into {PAGE.name}")
     options = parser.parse_args()
-    if options.write and options.count is not None:
-        parser.error("the page has the table of all cases: --write takes no --count")
     if options.shot is not None:
         case = take(options.shot)
         print(case)
