@@ -16,7 +16,7 @@ from tierlog.cold.codec import decode_page
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.sim.storefaults import When
 
-SAMPLE = 192
+SAMPLE = 160
 SLICES = 8
 
 

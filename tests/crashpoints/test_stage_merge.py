@@ -17,7 +17,7 @@ from tierlog.cold.merger import Merged, Merger
 from tierlog.objectstore.port import Doomed
 from tierlog.sim.storefaults import When
 
-SAMPLE = 48
+SAMPLE = 32
 SLICES = 4
 
 
