@@ -67,7 +67,6 @@ powerloss: $(STAMP) ## Recover the log from STATES disk states after power cuts
 
 crashpoints: $(STAMP) ## Stop the cold tier at each I/O call; CRASHPOINTS="--count N"
 	$(BIN)/python -m tests.crashpoints.search $(CRASHPOINTS)
-	$(BIN)/python -m tests.crashpoints.stage_expire
 
 tamper: $(STAMP) ## Damage a bucket a thousand times; an audit must find each
 	$(BIN)/python -m tests.tamper.search $(TAMPER)

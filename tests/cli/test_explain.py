@@ -22,7 +22,14 @@ RULES = Rules(retention_ms=7 * DAY, local_retention_ms=600_000)
 
 
 def row(state: str, base: int, end: int, *reasons: dict[str, Any], **others: Any) -> dict[str, Any]:
-    known = {"state": state, "base": base, "next_offset": end, "segments": 1, "bytes": 1000}
+    known = {
+        "state": state,
+        "base": base,
+        "next_offset": end,
+        "segments": 1,
+        "pages": 0,
+        "bytes": 1000,
+    }
     return {**known, "reasons": list(reasons), **others}
 
 
@@ -49,6 +56,7 @@ def partition(*rows: dict[str, Any], **others: Any) -> dict[str, Any]:
         "uploaded_end": 100,
         "high_watermark": 130,
         "cold_bytes": 12_100_000_000,
+        "retained_bytes": 12_100_000_000,
         "cold_segments": 96,
         "local_bytes": 2000,
         "local_segments": 2,
@@ -162,7 +170,10 @@ def test_the_first_line_says_how_long_things_are_kept(
 def test_the_bytes_that_retention_counts_are_told_with_their_limit(tierlog: Cli) -> None:
     cold = row("dropped", 0, 9, bytes=3_200_000_000)
     gone = row("expired", 0, 9, bytes=9_900_000_000)
-    shown = topic(partition(gone, cold), rules=Rules(retention_bytes=5_000_000_000))
+    shown = topic(
+        partition(gone, cold, retained_bytes=3_200_000_000),
+        rules=Rules(retention_bytes=5_000_000_000),
+    )
     with serving(answer(shown)) as place:
         outcome = tierlog("explain", "orders", "--http", place)
     assert "retention.bytes: 3.2 GB of 5.0 GB used" in outcome.out

@@ -10,7 +10,8 @@ from tests.cold.generated import Generated
 from tests.cold.makers import START_MS, Bucket, a_head, an_entry
 from tierlog.cold import codec, expiry, shedding, tree
 from tierlog.cold.entry import Entry
-from tierlog.cold.expiry import Choice, choose, outlooks, when_collected
+from tierlog.cold.expiry import Choice, Outlook, choose, outlooks, when_collected
+from tierlog.cold.factfinding import of_entry
 from tierlog.cold.head import (
     DELETE_RECORDS,
     RETENTION_BYTES,
@@ -240,24 +241,48 @@ def test_a_million_segments_are_expired_with_few_pages_opened() -> None:
     assert len(shed.head.garbage) <= shedding.SHED_MAX + 2
 
 
+def told(head: Head, opening: Opening, policy: Policy, *, unpublished: int = 0) -> list[Outlook]:
+    rows = [of_entry(one) for one in opening.entries(head)]
+    place = expiry.standing(head)
+    found = outlooks(rows, place, policy=policy, unpublished_bytes=unpublished)
+    return [outlook for _, outlook in found]
+
+
 def test_people_are_told_when_and_why() -> None:
     entries = [timed(n, timestamp=t, append_ms=1, size=0) for n, t in enumerate((10, 30, 20))]
     head, opening = a_manifest(entries, limits=tree.LIMITS)
     policy = Policy(retention_ms=100, retention_bytes=head.bytes - entries[0].size)
-    told = [
-        one for _, one in outlooks(opening.entries(head), head, policy=policy, unpublished_bytes=0)
-    ]
-    assert [(one.why, one.expires_ms) for one in told] == [
-        (RETENTION_BYTES, -1),
-        (RETENTION_MS, 131),
-        (RETENTION_MS, 131),
-    ]
-    assert told[2].blocked_by == "a segment before"
+    assert [one.expires_ms for one in told(head, opening, policy)] == [111, 131, 131]
+    sizes = [one.missing_bytes for one in told(head, opening, policy)]
+    assert sizes == [0, entries[1].size, entries[1].size + entries[2].size]
     held = replace(head, holds=(Hold("case-9", entries[1].base, entries[1].next_offset, ""),))
-    told = [
-        one for _, one in outlooks(opening.entries(head), held, policy=policy, unpublished_bytes=0)
+    assert [one.hold for one in told(held, opening, policy)] == [None, *held.holds * 2]
+
+
+@given(st.data())
+def test_people_are_told_what_the_expirer_does(data: st.DataObject) -> None:
+    stamps = data.draw(st.lists(st.integers(-1, 50), min_size=1, max_size=9))
+    entries = [
+        timed(n, timestamp=t, append_ms=data.draw(st.integers(0, 50)), size=n)
+        for n, t in enumerate(stamps)
     ]
-    assert [one.blocked_by for one in told] == ["", "hold case-9", "hold case-9"]
+    head, opening = a_manifest(entries, limits=tree.LIMITS)
+    policy = Policy(
+        retention_ms=data.draw(st.sampled_from((-1, 0, 5, 30))),
+        retention_bytes=data.draw(st.integers(-1, head.bytes)),
+    )
+    hold = data.draw(st.sampled_from((None, *entries)))
+    if hold is not None:
+        head = replace(head, holds=(Hold("h", hold.base, hold.next_offset, ""),))
+    now_ms, unpublished = data.draw(st.integers(0, 90)), data.draw(st.integers(0, 300))
+    end = head.log_start
+    found = told(head, opening, policy, unpublished=unpublished)
+    for entry, one in zip(entries, found, strict=True):
+        if one.hold is not None or (one.expires_ms > now_ms and one.missing_bytes != 0):
+            break
+        end = entry.next_offset
+    chosen = opening.choose(head, policy, now_ms=now_ms, unpublished=unpublished)
+    assert end == chosen.log_start
 
 
 def test_garbage_on_hold_is_not_collected() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tierlog.cold.explained import Explained, Reason, State, Step, Why, runs
 from tierlog.cold.explaining import explain
-from tierlog.cold.head import Garbage, Hold
+from tierlog.cold.head import MERGE, RETENTION_BYTES, Garbage, Hold
 from tierlog.cold.layout import page_key, segment_key
 from tierlog.cold.segmentfacts import Cold, Facts, Local, Rules, StoreHealth
 from tierlog.types import LeaderEpoch, Offset, TimestampMs
@@ -124,7 +124,7 @@ def test_a_topic_that_is_not_tiered_expires_from_the_disk() -> None:
         facts(local=[local(0, 10)], rules=replace(RULES, is_tiered=False))
     ).reasons
     assert upload.why is Why.NOT_TIERED
-    assert (expire.why, expire.at_ms) == (Why.RETENTION_MS, NOW - HOUR + 7 * DAY)
+    assert (expire.why, expire.at_ms) == (Why.RETENTION_MS, NOW - HOUR + 7 * DAY + 1)
 
 
 def test_a_segment_is_being_uploaded_then_waits_to_be_published() -> None:
@@ -144,11 +144,34 @@ def published(base: int, end: int, *, ago_ms: int = 0, **others: Any) -> Local:
 
 
 def test_a_published_segment_stays_for_the_local_retention() -> None:
-    row = only(facts(local=[published(0, 10, ago_ms=60_000)], uploaded_end=10))
+    known = facts(local=[published(0, 10, ago_ms=60_000)], cold=[cold(0, 10)], uploaded_end=10)
+    row = only(known)
     drop, expire = row.reasons
     assert row.state is State.PUBLISHED
     assert drop == Reason(step=Step.DROP, why=Why.LOCAL_MS, at_ms=NOW + 540_000)
-    assert expire == Reason(step=Step.EXPIRE, why=Why.RETENTION_MS, at_ms=NOW - HOUR + 7 * DAY)
+    assert expire == Reason(step=Step.EXPIRE, why=Why.RETENTION_MS, at_ms=NOW + 6 * DAY + 1)
+
+
+def test_a_published_segment_counts_by_the_size_of_its_object() -> None:
+    known = facts(
+        rules=replace(RULES, retention_ms=-1, retention_bytes=2500),
+        local=[published(0, 10), published(10, 20), local(20, 30, is_active=True, size=400)],
+        cold=[cold(0, 10, bytes=1300), cold(10, 20, bytes=1200)],
+        uploaded_end=20,
+    )
+    first, second, _ = explain(known)
+    assert (first.bytes, second.bytes) == (1300, 1200)
+    # 2,900 bytes are there: without the first, 1,600.
+    assert first.reasons[1].bytes_left == 2500 - 1600
+    assert second.reasons[1].bytes_left == 2500 - 400
+
+
+def test_a_published_segment_of_a_page_that_was_not_read_goes_with_the_page() -> None:
+    page = cold(0, 20, segments=2, min_timestamp=TimestampMs(NOW - 2 * DAY))
+    known = facts(local=[published(10, 20)], local_start=10, cold=[page], uploaded_end=20)
+    row, segment = explain(known)
+    assert row.reasons[0] == segment.reasons[1]
+    assert (row.reasons[0].at_ms, row.reasons[0].until_ms) == (NOW + 5 * DAY + 1, NOW + 6 * DAY + 1)
 
 
 def test_what_is_due_to_be_dropped_waits_for_a_store_that_is_away_but_not_for_a_fence() -> None:
@@ -188,23 +211,23 @@ def test_a_segment_leaves_the_disk_no_sooner_than_the_one_before_it() -> None:
 def test_a_dropped_segment_expires_by_its_largest_timestamp() -> None:
     row = only(facts(cold=[cold(0, 10)]))
     assert (row.state, row.segments, row.bytes) == (State.DROPPED, 1, 1000)
-    assert row.reasons == (Reason(step=Step.EXPIRE, why=Why.RETENTION_MS, at_ms=NOW + 6 * DAY),)
+    assert row.reasons == (Reason(step=Step.EXPIRE, why=Why.RETENTION_MS, at_ms=NOW + 6 * DAY + 1),)
 
 
 def test_records_without_a_time_are_judged_by_the_clock_of_the_broker() -> None:
     known = facts(cold=[cold(0, 10, max_timestamp=-1, min_timestamp=-1)])
-    assert reason_of(known).at_ms == NOW + 6 * DAY
+    assert reason_of(known).at_ms == NOW + 6 * DAY + 1
 
 
 def test_a_page_that_is_not_opened_expires_from_its_first_record_to_its_last() -> None:
     page = cold(0, 99, segments=10, min_timestamp=TimestampMs(NOW - 2 * DAY))
     reason = reason_of(facts(cold=[page]))
-    assert (reason.at_ms, reason.until_ms) == (NOW + 5 * DAY, NOW + 6 * DAY)
+    assert (reason.at_ms, reason.until_ms) == (NOW + 5 * DAY + 1, NOW + 6 * DAY + 1)
 
 
 def test_retention_goes_from_the_front_so_a_late_timestamp_keeps_what_is_behind_it() -> None:
     rows = explain(facts(cold=[cold(0, 10, age_ms=-DAY), cold(10, 20, age_ms=3 * DAY)]))
-    assert [row.reasons[0].at_ms for row in rows] == [NOW + 8 * DAY, NOW + 8 * DAY]
+    assert [row.reasons[0].at_ms for row in rows] == [NOW + 8 * DAY + 1, NOW + 8 * DAY + 1]
 
 
 def test_size_counts_over_both_tiers_and_the_rate_says_when() -> None:
@@ -248,11 +271,26 @@ def test_a_hold_keeps_its_segment_and_everything_behind_it() -> None:
     assert {row.reasons[0].detail for row in rows[1:]} == {"audit-7"}
 
 
-def test_a_promise_to_retain_outlasts_the_retention() -> None:
+def test_a_locked_segment_expires_and_its_object_stays() -> None:
     known = facts(cold=[cold(0, 10, retain_until_ms=NOW + 99 * DAY), cold(10, 20)])
     first, second = explain(known)
-    assert (first.reasons[0].why, first.reasons[0].at_ms) == (Why.RETAIN_UNTIL, NOW + 99 * DAY)
-    assert second.reasons[0].at_ms == NOW + 99 * DAY
+    expire, delete = first.reasons
+    assert (expire.why, expire.at_ms) == (Why.RETENTION_MS, NOW + 6 * DAY + 1)
+    assert delete == Reason(step=Step.DELETE, why=Why.RETAIN_UNTIL, at_ms=NOW + 99 * DAY)
+    assert [one.at_ms for one in second.reasons] == [NOW + 6 * DAY + 1]
+    # The grace is longer than that lock.
+    assert len(only(facts(cold=[cold(0, 10, retain_until_ms=NOW + 7 * DAY)])).reasons) == 1
+
+
+def test_nothing_expires_or_is_deleted_before_head_names_the_policy() -> None:
+    rows = [cold(10, 20, age_ms=8 * DAY), cold(20, 30)]
+    known = facts(log_start=10, cold=rows, garbage=[garbage(0, 9, NOW - DAY)], is_policy_told=False)
+    old, due, young = explain(known)
+    assert old.reasons == (Reason(step=Step.DELETE, why=Why.POLICY),)
+    assert due.reasons == (Reason(step=Step.EXPIRE, why=Why.POLICY),)
+    assert young.reasons[0].why is Why.RETENTION_MS
+    away = replace(known, store=StoreHealth(away_since_ms=NOW))
+    assert [row.reasons[0].why for row in explain(away)][:2] == [Why.STORE_AWAY] * 2
 
 
 def test_what_is_due_to_expire_waits_for_what_stands_in_the_way() -> None:
@@ -266,20 +304,79 @@ def test_what_is_due_to_expire_waits_for_what_stands_in_the_way() -> None:
 # Over
 
 
-def test_garbage_waits_for_its_grace_then_for_its_collection() -> None:
-    known = facts(log_start=20, garbage=[garbage(10, 19, NOW - 1), garbage(0, 9, NOW + DAY)])
+SLICE = RULES.grace_ms // 24
+
+
+def lot(time_ms: int) -> int:
+    return (time_ms // SLICE + 1) * SLICE
+
+
+def test_garbage_waits_for_the_lot_of_its_grace_then_for_its_collection() -> None:
+    old = garbage(10, 19, NOW - 2 * SLICE)
+    known = facts(log_start=20, garbage=[old, garbage(0, 9, NOW + DAY)])
     first, second = explain(known)
     assert (first.state, first.base, first.next_offset) == (State.EXPIRED, 0, 10)
-    assert first.reasons == (Reason(step=Step.DELETE, why=Why.GRACE, at_ms=NOW + DAY),)
+    assert first.reasons == (Reason(step=Step.DELETE, why=Why.GRACE, at_ms=lot(NOW + DAY)),)
     assert (second.reasons[0].is_due, second.bytes) == (True, None)
     away = replace(known, store=StoreHealth(away_since_ms=NOW))
     assert [row.reasons[0].why for row in explain(away)] == [Why.GRACE, Why.STORE_AWAY]
+
+
+def test_garbage_says_why_it_is_and_how_large() -> None:
+    one = garbage(0, 9, NOW + DAY)._replace(why=RETENTION_BYTES, size=700)
+    row = only(facts(log_start=10, garbage=[one]))
+    assert (row.state, row.bytes, row.reasons[0].detail) == (State.EXPIRED, 700, RETENTION_BYTES)
+
+
+def test_garbage_on_hold_stays() -> None:
+    known = facts(
+        log_start=20,
+        garbage=[garbage(0, 9, NOW - DAY), garbage(10, 19, NOW - DAY)],
+        holds=(Hold("audit-7", Offset(12), Offset(14), "a lawsuit"),),
+    )
+    first, second = explain(known)
+    assert first.reasons[0].is_due
+    assert second.reasons == (Reason(step=Step.DELETE, why=Why.HOLD, detail="audit-7"),)
+
+
+def test_garbage_that_was_merged_away_is_told_as_such_wherever_the_log_starts() -> None:
+    merged = garbage(0, 9, NOW + DAY)._replace(why=MERGE)
+    for start in (0, 10):
+        row = only(facts(log_start=start, garbage=[merged]))
+        assert (row.state, row.reasons[0].detail) == (State.MERGED, "")
 
 
 def test_garbage_above_the_log_start_was_merged_away_and_pages_are_no_segments() -> None:
     page = Garbage(page_key(first=Offset(0), attempt=1), None, NOW)
     row = only(facts(garbage=[garbage(0, 9, NOW + DAY), page]))
     assert row.state is State.MERGED
+
+
+def test_pages_that_take_their_segments_along_are_told_up_to_what_follows() -> None:
+    pages = [
+        Garbage(page_key(first=Offset(at), attempt=at), None, NOW + DAY, "x", segments_from=at)
+        for at in (300, 0, 600)
+    ]
+    known = facts(log_start=900, garbage_end=900, garbage=[*pages, garbage(500, 599, NOW + DAY)])
+    rows = list(explain(known))
+    spans = [(row.base, row.next_offset, row.pages, row.segments) for row in rows]
+    assert spans == [(0, 300, 1, 0), (300, 500, 1, 0), (500, 600, 0, 1), (600, 900, 1, 0)]
+    assert {row.state for row in rows} == {State.EXPIRED}
+
+
+def test_what_is_garbage_and_still_stands_in_a_page_is_told_once() -> None:
+    known = facts(
+        log_start=20,
+        garbage_end=10,
+        garbage=[garbage(0, 9, NOW + DAY)],
+        cold=[cold(0, 10), cold(10, 20), cold(20, 30)],
+    )
+    rows = [(row.base, row.state, row.reasons[0].why) for row in explain(known)]
+    assert rows == [
+        (0, State.EXPIRED, Why.GRACE),
+        (10, State.EXPIRED, Why.BELOW_START),
+        (20, State.DROPPED, Why.RETENTION_MS),
+    ]
 
 
 def test_what_lies_below_the_log_start_is_expired_wherever_it_is() -> None:
@@ -326,7 +423,10 @@ def test_neighbours_of_one_fate_become_one_row() -> None:
     rows = [cold(number, number + 1, age_ms=DAY - number) for number in range(100)]
     (run,) = runs(explain(facts(cold=rows)))
     assert (run.base, run.next_offset, run.segments, run.bytes) == (0, 100, 100, 100_000)
-    assert (run.reasons[0].at_ms, run.reasons[0].until_ms) == (NOW + 6 * DAY, NOW + 6 * DAY + 99)
+    assert (run.reasons[0].at_ms, run.reasons[0].until_ms) == (
+        NOW + 6 * DAY + 1,
+        NOW + 6 * DAY + 100,
+    )
 
 
 def test_what_is_due_is_a_run_of_its_own() -> None:
@@ -335,10 +435,10 @@ def test_what_is_due_is_a_run_of_its_own() -> None:
 
 
 def test_a_run_of_garbage_has_no_size() -> None:
-    known = facts(log_start=20, garbage=[garbage(0, 9, NOW + 5), garbage(10, 19, NOW + 9)])
+    known = facts(log_start=20, garbage=[garbage(0, 9, NOW + 5), garbage(10, 19, NOW + DAY)])
     (run,) = runs(explain(known))
     assert (run.segments, run.bytes) == (2, None)
-    assert (run.reasons[0].at_ms, run.reasons[0].until_ms) == (NOW + 5, NOW + 9)
+    assert (run.reasons[0].at_ms, run.reasons[0].until_ms) == (lot(NOW), lot(NOW + DAY))
 
 
 def test_an_empty_partition_has_nothing_to_explain() -> None:

@@ -53,7 +53,7 @@ class Shelf:
 
 async def test_no_page_is_opened_where_no_border_runs() -> None:
     shelf = Shelf()
-    found = await ColdRows(shelf.head, shelf.read, borders=(0, COUNT * 1000)).find()
+    found = await ColdRows(shelf.head, shelf.read).find()
     assert shelf.read_keys == []
     assert sum(row.segments for row in found.rows) == COUNT
     assert len(found.rows) < 20
@@ -62,9 +62,17 @@ async def test_no_page_is_opened_where_no_border_runs() -> None:
 
 async def test_a_border_opens_the_pages_that_it_runs_through() -> None:
     shelf = Shelf()
-    found = await ColdRows(shelf.head, shelf.read, borders=(1000,)).find()
+    found = await ColdRows(shelf.head, shelf.read, log_start=Offset(1000)).find()
     assert len(shelf.read_keys) == 2
     assert [(row.base, row.segments) for row in found.rows[:2]] == [(0, 1), (1000, 1)]
+    assert sum(row.segments for row in found.rows) == COUNT
+
+
+async def test_segments_that_the_disk_has_as_well_are_told_one_by_one() -> None:
+    shelf = Shelf()
+    found = await ColdRows(shelf.head, shelf.read, local_start=Offset(95_000)).find()
+    assert all(row.segments == 1 for row in found.rows if row.base >= 95_000)
+    assert len(shelf.read_keys) <= 3
     assert sum(row.segments for row in found.rows) == COUNT
 
 
@@ -81,7 +89,9 @@ async def test_segments_one_by_one_open_only_what_is_asked_for() -> None:
 async def test_a_page_that_cannot_be_read_stays_closed_and_is_told() -> None:
     shelf = Shelf()
     shelf.is_away = True
-    found = await ColdRows(shelf.head, shelf.read, borders=(1000, 60_500)).find()
+    found = await ColdRows(
+        shelf.head, shelf.read, log_start=Offset(1000), local_start=Offset(60_500)
+    ).find()
     assert sum(row.segments for row in found.rows) == COUNT
     assert len(shelf.read_keys) == 1  # A store that is away is not asked again and again.
     (problem,) = found.problems

@@ -13,7 +13,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, NamedTuple, cast
 
-from tests.crashpoints.stages import StagedTasks, current_stage
+from tests.crashpoints.stages import StagedTasks, current_stage, lost
 from tierlog.env import Disk, Env
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
@@ -50,6 +50,8 @@ class Point(NamedTuple):
     what: str
     turn: int
     """Of the loop: what one callback does, nobody comes between."""
+    is_lost: bool = False
+    """The store has lost something by now that only the disk has."""
 
     @property
     def is_read(self) -> bool:
@@ -93,7 +95,7 @@ def all_shots(points: Sequence[Point]) -> list[Shot]:
             ends[End.LIVES] = [When.BEFORE]  # There is no effect to be in doubt about.
         if point.stage == "restore":
             ends[End.CLONED] = []  # Whoever restores is succeeded by another restore.
-        if point.stage == "repair":
+        if point.stage == "repair" or point.is_lost:
             ends[End.RESTORED] = []  # What the store lost, only the frozen one's disk has.
         found += [Shot(point.number, when, end) for end, whens in ends.items() for when in whens]
     return found
@@ -129,7 +131,8 @@ class Gate:
         stage = current_stage() if self.fired is None else None
         if stage is None:
             return False
-        point = Point(len(self.points), stage, is_store, what, self._world.loop.steps)
+        turn, is_lost = self._world.loop.steps, bool(lost)
+        point = Point(len(self.points), stage, is_store, what, turn, is_lost)
         self.points.append(point)
         if self._shot is None or self._shot.number != point.number:
             return False

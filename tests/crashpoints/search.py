@@ -1,8 +1,8 @@
 """Take every crash point of the cold tier: `python -m tests.crashpoints.search`.
 
-The story of `story.py` is told once without a shot, to learn its I/O calls; then once for every
-call and everything that may happen there. Prints a table and exits 1 where a promise was broken; a
-failure names its shot and the command that replays it. `--write` puts the table into
+Each story is told once without a shot, to learn its I/O calls; then once for every call and
+everything that may happen there. Prints a table and exits 1 where a promise was broken; a failure
+names its shot and the command that replays it. `--write` puts the table into
 `docs/crash-points.md`.
 """
 
@@ -12,70 +12,61 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.crashpoints.points import End, Point, Shot, all_shots, parse_shot
+from tests.crashpoints import stage_delete, stage_expire, stage_merge
+from tests.crashpoints.points import End, Shot, parse_shot
 from tests.crashpoints.stages import STAGES
 from tests.crashpoints.story import tell
+from tests.crashpoints.tale import Case, Tale
 
+ROAD = Tale("road", STAGES, tell)
+TALES = {tale.name: tale for tale in (ROAD, stage_expire.TALE, stage_delete.TALE, stage_merge.TALE)}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "crash-points.md"
 BEGIN, FINISH = "<!-- table: make crashpoints -->\n", "<!-- end of table -->\n"
-PROBLEMS_SHOWN = 3
 
 
-class Case(NamedTuple):
+class Job(NamedTuple):
+    tale: str
     shot: Shot
-    point: Point
-    problems: list[str]
-
-    def __str__(self) -> str:
-        lines = [f"{self.shot} at {self.point.stage}, {self.point.what}"]
-        lines += [f"    {problem}" for problem in self.problems[:PROBLEMS_SHOWN]]
-        lines.append(f"    replay: python -m tests.crashpoints.search --shot {self.shot}")
-        return "\n".join(lines)
 
 
-@cache
-def known_points() -> tuple[Point, ...]:
-    """The calls of the story that nothing happens to."""
-    story = tell(None)
-    assert not story.problems, story.problems
-    return tuple(story.gate.points)
+def parse_job(text: str) -> Job:
+    """As a failure names it: `road:143:after:lives`."""
+    name, _, shot = text.partition(":")
+    if name not in TALES:
+        raise argparse.ArgumentTypeError(f"no story {name!r}; there are {', '.join(TALES)}")
+    return Job(name, parse_shot(shot))
 
 
-def take(shot: Shot) -> Case:
-    story = tell(shot)
-    point, fired = known_points()[shot.number], story.gate.fired
-    if fired != point:
-        story.problems.insert(0, f"not the story that was known: {fired} for {point}")
-    return Case(shot, point, story.problems)
+def all_jobs(count: int | None) -> list[Job]:
+    """All of every story, or a spread of so many, of each in proportion."""
+    shots = {name: tale.shots() for name, tale in TALES.items()}
+    total = sum(map(len, shots.values()))
+    jobs = []
+    for name, tale in TALES.items():
+        chosen = shots[name]
+        if count is not None and count < total:
+            chosen = tale.spread(max(1, count * len(chosen) // total))
+        jobs += [Job(name, shot) for shot in chosen]
+    return jobs
 
 
-def spread(shots: Sequence[Shot], count: int) -> list[Shot]:
-    """So many of them, the same each time, in proportion of every stage and every kind."""
-    points = known_points()
-
-    def kind(shot: Shot) -> tuple[object, ...]:
-        point = points[shot.number]
-        return point.stage, point.is_store, shot.end.name, shot.when.value, shot.number
-
-    ordered = sorted(shots, key=kind)
-    return [ordered[number * len(ordered) // count] for number in range(count)]
+def take(job: Job) -> Case:
+    return TALES[job.tale].take(job.shot)
 
 
-def take_all(shots: Sequence[Shot], *, processes: int) -> list[Case]:
-    if processes == 1:
-        return [take(shot) for shot in shots]
+def take_all(jobs: Sequence[Job], *, processes: int) -> list[Case]:
+    """Failures are told as they come."""
     done: list[Case] = []
     with ProcessPoolExecutor(processes, initializer=_be_quiet) as pool:
-        for case in pool.map(take, shots, chunksize=8):
+        for case in pool.map(take, jobs, chunksize=8):
             done.append(case)
+            if case.problems:
+                print(case, flush=True)
             if len(done) % 50 == 0:
-                print(
-                    f"\r{len(done):>6} of {len(shots)} cases", end="", file=sys.stderr, flush=True
-                )
+                print(f"\r{len(done):>6} of {len(jobs)} cases", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return done
 
@@ -84,31 +75,53 @@ def take_all(shots: Sequence[Shot], *, processes: int) -> list[Case]:
 
 
 def table(cases: Sequence[Case]) -> list[str]:
-    """Markdown: a row for each stage and kind of I/O."""
-    ends = list(End)
-    rows = [["stage", "I/O", "calls", *(end.value for end in ends), "cases", "failures"]]
-    for stage in STAGES:
-        for is_store in (False, True):
-            of_row = [one for one in cases if one.point[1:3] == (stage, is_store)]
-            if of_row:
-                rows.append([stage, "store" if is_store else "disk", *_numbers(of_row, ends)])
-    rows.append(["all", "", *_numbers(cases, ends)])
+    """Markdown: a row for each stage of a story and kind of I/O; the cases that there are, and
+    what became of those that were taken."""
+    rows = [["story", "stage", "I/O", "calls", "cases", *(end.value for end in End)]]
+    rows[0] += ["taken", "failures"]
+    for tale in TALES.values():
+        for stage in tale.stages:
+            for is_store in (False, True):
+                if numbers := _numbers(cases, [(tale.name, stage, is_store)]):
+                    kind = "store" if is_store else "disk"
+                    rows.append([tale.name, stage, kind, *map(str, numbers)])
+    every = [(tale.name, *key) for tale in TALES.values() for key in _keys(tale)]
+    rows.append(["all", "", "", *map(str, _numbers(cases, every))])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [_line(row, widths) for row in rows]
-    ruler = ["-" * (widths[0]), "-" * widths[1], *("-" * (width - 1) + ":" for width in widths[2:])]
+    words, numbers = widths[:WORDS], widths[WORDS:]
+    ruler = [*("-" * width for width in words), *("-" * (width - 1) + ":" for width in numbers)]
     return [lines[0], f"| {' | '.join(ruler)} |", *lines[1:]]
 
 
-def _numbers(cases: Sequence[Case], ends: Sequence[End]) -> list[str]:
-    by_end = Counter(one.shot.end for one in cases)
-    calls = len({one.point.number for one in cases})
-    failures = sum(bool(one.problems) for one in cases)
-    return [str(one) for one in (calls, *(by_end[end] for end in ends), len(cases), failures)]
+WORDS = 3
+"""Columns of the table that are no numbers."""
+
+
+def _keys(tale: Tale) -> list[tuple[str, bool]]:
+    return [(stage, is_store) for stage in tale.stages for is_store in (False, True)]
+
+
+def _numbers(cases: Sequence[Case], keys: Sequence[tuple[str, str, bool]]) -> list[int]:
+    """Of these rows; nothing if there are no such calls."""
+    calls = {
+        (name, point.number)
+        for name, tale in TALES.items()
+        for point in tale.points()
+        if (name, point.stage, point.is_store) in keys
+    }
+    if not calls:
+        return []
+    count = sum((name, shot.number) in calls for name in TALES for shot in TALES[name].shots())
+    taken = [one for one in cases if (one.tale, one.point.number) in calls]
+    ends = Counter(one.shot.end for one in taken)
+    failures = sum(bool(one.problems) for one in taken)
+    return [len(calls), count, *(ends[end] for end in End), len(taken), failures]
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     cells = [
-        cell.ljust(width) if column < 2 else cell.rjust(width)
+        cell.ljust(width) if column < WORDS else cell.rjust(width)
         for column, (cell, width) in enumerate(zip(row, widths, strict=True))
     ]
     return f"| {' | '.join(cells)} |"
@@ -126,7 +139,7 @@ def _be_quiet() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shot", type=parse_shot, help="replay one, as a failure names it")
+    parser.add_argument("--shot", type=parse_job, help="replay one, as a failure names it")
     parser.add_argument("--count", type=int, help="a spread of so many cases; by default all")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--write", action="store_true", help=f"the table into {PAGE.name}")
@@ -136,18 +149,16 @@ def main() -> int:
         print(case)
         return 1 if case.problems else 0
     _be_quiet()
-    shots = all_shots(known_points())
-    if options.count is not None:
-        shots = spread(shots, options.count)
-    cases = take_all(shots, processes=options.processes)
+    return _report(take_all(all_jobs(options.count), processes=options.processes), options.write)
+
+
+def _report(cases: Sequence[Case], is_written: bool) -> int:
     lines = table(cases)
     print("\n".join(lines))
-    failed = [one for one in cases if one.problems]
-    for one in failed:
-        print(one)
-    if options.write:
+    is_sound = not any(case.problems for case in cases)
+    if is_written and is_sound:
         write_page(lines)
-    return 1 if failed else 0
+    return 0 if is_sound else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Crash points of a topic's deletion: `python -m tests.crashpoints.stage_delete`.
+"""Crash points of a topic's deletion.
 
     round 0    a node starts and uploads a topic
     deletion   another topic is uploaded and deleted: that is noted in STATE, its objects are
@@ -14,32 +14,30 @@ objects, the receipt comes after the data.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import logging
-import sys
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from tests.crashpoints import member as members
-from tests.crashpoints.member import PREFIX, Member, Unsettled
-from tests.crashpoints.points import Point, Shot, all_shots, parse_shot
+from tests.crashpoints.member import PLACES, PREFIX, Member, Unsettled
 from tests.crashpoints.story import SEED, Story, small_pages
+from tests.crashpoints.tale import Tale
 from tests.hot.support import append, batch
 from tierlog.cold.clusterstate import TopicRecord, decode_state
-from tierlog.cold.layout import STATE, topic_receipt_key
+from tierlog.cold.codec import decode_head
+from tierlog.cold.layout import STATE, parse_page_key, topic_receipt_key
 from tierlog.errors import TierlogError
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
 from tierlog.types import LeaderEpoch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
     from tests.crashpoints.ledger import Ledger
     from tests.crashpoints.member import Role
+    from tests.crashpoints.points import Shot
     from tierlog.env import Env
     from tierlog.hot import Log
     from tierlog.objectstore.port import Written
@@ -166,8 +164,7 @@ class DeletingStory(Story):
         await self._end_zombie()
         self._is_cleaning = True
         await self._live(until=3)
-        deleted = [key for key in self.bucket.deleted if not key.startswith(DOOMED_PREFIX)]
-        self.problems += [f"{key} was deleted" for key in deleted]
+        self.problems += self._deletions()
         self.bucket.deleted.clear()
         self.problems += self.ledger.problems()
         self.problems += self.judged.problems
@@ -201,6 +198,19 @@ class DeletingStory(Story):
             await member.tier.orphans._look_for_unknown()
             await member.wait_swept()
 
+    def _deletions(self) -> Iterator[str]:
+        """Of what lives. Pages that were replaced by fuller ones go: there is no grace here."""
+        replaced = {
+            place.keys.full(one.key)
+            for place in PLACES
+            for data in self.bucket.versions(place.keys.head)
+            for one in decode_head(data, key=place.keys.head).garbage
+            if parse_page_key(one.key) is not None
+        }
+        for key in self.bucket.deleted:
+            if not key.startswith(DOOMED_PREFIX) and key not in replaced:
+                yield f"{key} was deleted"
+
     def _leftovers(self) -> list[str]:
         items = self.bucket.shelf.items
         found = [f"{key} is left" for key in items if key.startswith(DOOMED_PREFIX)]
@@ -225,46 +235,4 @@ def tell(shot: Shot | None, *, seed: int = SEED) -> DeletingStory:
     return story
 
 
-@cache
-def known_points() -> tuple[Point, ...]:
-    """The calls of the deletion in the story that nothing happens to."""
-    story = tell(None)
-    assert not story.problems, story.problems
-    return tuple(point for point in story.gate.points if point.stage == STAGE)
-
-
-def shots() -> list[Shot]:
-    return all_shots(known_points())
-
-
-def spread(count: int) -> list[Shot]:
-    """So many of them, the same each time, over all points and kinds."""
-    ordered = sorted(shots(), key=lambda shot: (shot.end.name, shot.when.value, shot.number))
-    return [ordered[number * len(ordered) // count] for number in range(count)]
-
-
-def take(shot: Shot) -> list[str]:
-    """What is wrong, if anything."""
-    story = tell(shot)
-    if story.gate.fired is None:
-        story.problems.insert(0, "the shot was never fired")
-    return story.problems
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shot", type=parse_shot, help="replay one, as a failure names it")
-    options = parser.parse_args(words)
-    logging.disable(logging.CRITICAL)
-    failures = 0
-    chosen = [options.shot] if options.shot is not None else shots()
-    for shot in chosen:
-        if problems := take(shot):
-            failures += 1
-            print(f"{shot}: {'; '.join(problems[:3])}")
-    print(f"{STAGE}: {len(known_points())} calls, {len(chosen)} cases, {failures} failures")
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+TALE = Tale("delete", (STAGE,), tell)

@@ -1,4 +1,4 @@
-"""Crash points of expiry and collection: `python -m tests.crashpoints.stage_expire`.
+"""Crash points of expiry and collection.
 
 The story of `story.py`, on topics that keep a few kilobytes: every round makes garbage of what the
 rounds before left, and deletes it two seconds later. Points are the calls of the chores alone; the
@@ -10,13 +10,10 @@ rest of the story has its own. Judged as there, and by what may be missing:
 - a hold is kept, whatever expires around it.
 """
 
-import argparse
-import logging
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from unittest.mock import patch
@@ -24,9 +21,10 @@ from unittest.mock import patch
 from tests.crashpoints import member as members
 from tests.crashpoints.ledger import Ledger
 from tests.crashpoints.member import PLACES, Member, Place
-from tests.crashpoints.points import Point, Shot, all_shots, parse_shot
+from tests.crashpoints.points import Shot
 from tests.crashpoints.stages import EXPIRY
 from tests.crashpoints.story import SEED, Story, small_pages
+from tests.crashpoints.tale import Tale
 from tests.hot.support import values_of
 from tierlog.cold import chain, codec, publisher
 from tierlog.cold.codec import decode_head
@@ -246,57 +244,4 @@ def tell(shot: Shot | None, *, seed: int = SEED) -> ExpiryStory:
     return story
 
 
-@cache
-def known_points() -> tuple[Point, ...]:
-    story = tell(None)
-    assert not story.problems, story.problems
-    return tuple(story.gate.points)
-
-
-@cache
-def shots() -> tuple[Shot, ...]:
-    points = known_points()
-    return tuple(one for one in all_shots(points) if points[one.number].stage in EXPIRY)
-
-
-def sample(count: int) -> list[Shot]:
-    """So many, spread over stages and kinds, the same each time."""
-    points = known_points()
-
-    def kind(shot: Shot) -> tuple[object, ...]:
-        point = points[shot.number]
-        return point.stage, point.is_store, shot.end.name, shot.when.value, shot.number
-
-    ordered = sorted(shots(), key=kind)
-    return [ordered[number * len(ordered) // count] for number in range(count)]
-
-
-def problems_of(shot: Shot) -> list[str]:
-    story, point = tell(shot), known_points()[shot.number]
-    if story.gate.fired != point:
-        story.problems.insert(0, f"not the story that was known: {story.gate.fired} for {point}")
-    return [f"{shot} at {point.stage}, {point.what}: {one}" for one in story.problems]
-
-
-def main(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shot", type=parse_shot, help="replay one, as a failure names it")
-    parser.add_argument("--count", type=int, help="a spread of so many cases; by default all")
-    options = parser.parse_args(words)
-    logging.disable(logging.CRITICAL)
-    if options.shot is not None:
-        chosen: Sequence[Shot] = [options.shot]
-    else:
-        chosen = sample(options.count) if options.count else shots()
-    failed = 0
-    for shot in chosen:
-        found = problems_of(shot)
-        failed += bool(found)
-        for line in found[:3]:
-            print(line)
-    print(f"expire and collect: {len(chosen)} cases, {failed} failed")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+TALE = Tale("expire", EXPIRY, tell)

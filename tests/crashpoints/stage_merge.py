@@ -1,4 +1,4 @@
-"""Crash points of merging: `python -m tests.crashpoints.stage_merge`.
+"""Crash points of merging.
 
     rounds 0, 1    a node uploads small segments of two partitions, and merges what it may
     rounds 2, 3    its second start; objects go in parts
@@ -13,28 +13,26 @@ nothing was deleted: what was replaced waits for its time.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import logging
-import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from tests.crashpoints import member as members
 from tests.crashpoints.member import PLACES, Member, Place, Unsettled
-from tests.crashpoints.points import Point, Shot, all_shots, parse_shot
 from tests.crashpoints.story import SEED, Story
+from tests.crashpoints.tale import Tale
 from tierlog.cold import chain, merging, sources
 from tierlog.cold.changes import Append, Replace
 from tierlog.cold.tree import Limits
 from tierlog.sim import SimWorld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
+    from tests.crashpoints.points import Shot
     from tierlog.cold.entry import Entry
 
 STAGE = "merge"
@@ -135,49 +133,4 @@ def tell(shot: Shot | None, *, seed: int = SEED) -> MergingStory:
     return story
 
 
-@cache
-def known_points() -> tuple[Point, ...]:
-    """The calls of merges in the story that nothing happens to."""
-    story = tell(None)
-    assert not story.problems, story.problems
-    return tuple(point for point in story.gate.points if point.stage == STAGE)
-
-
-def shots() -> list[Shot]:
-    return all_shots(known_points())
-
-
-def spread(count: int) -> list[Shot]:
-    """So many of them, the same each time, over all points and kinds."""
-    ordered = sorted(shots(), key=lambda shot: (shot.end.name, shot.when.value, shot.number))
-    return [ordered[number * len(ordered) // count] for number in range(count)]
-
-
-def take(shot: Shot) -> list[str]:
-    """What is wrong, if anything."""
-    story = tell(shot)
-    if story.gate.fired is None:
-        story.problems.insert(0, "the shot was never fired")
-    return story.problems
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shot", type=parse_shot, help="replay one, as a failure names it")
-    parser.add_argument("--count", type=int, help="a spread of so many cases; by default all")
-    options = parser.parse_args(words)
-    logging.disable(logging.CRITICAL)
-    chosen = spread(options.count) if options.count is not None else shots()
-    if options.shot is not None:
-        chosen = [options.shot]
-    failures = 0
-    for shot in chosen:
-        if problems := take(shot):
-            failures += 1
-            print(f"{shot}: {'; '.join(problems[:3])}", flush=True)
-    print(f"{STAGE}: {len(known_points())} calls, {len(chosen)} cases, {failures} failures")
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+TALE = Tale("merge", (STAGE,), tell)

@@ -90,6 +90,7 @@ class Losses:
         del bucket.shelf.items[gone]
         self._end = head.next_offset
         self.began = True
+        stages.lost.append(True)
 
     def _is_back(self) -> bool:
         items, key = self._bucket.shelf.items, PLACES[0].keys.head
@@ -105,3 +106,4 @@ def repairing(bucket: SimBucket) -> Iterator[Losses]:
         yield Losses(bucket)
     finally:
         stages.is_repairing.clear()
+        stages.lost.clear()

@@ -15,10 +15,9 @@ from tierlog.hot.job import SyncJob
 
 T = TypeVar("T")
 
-# Of the story of `story.py`; "delete topic" and "merge" have their own (`stage_delete`, ...).
 EXPIRY = ("expire", "collect")
 """Of the story in `stage_expire.py`."""
-
+# Of the road, the story of `story.py`; "delete topic" and "merge" have their own, likewise.
 STAGES = (
     "start",
     "state",
@@ -59,6 +58,9 @@ OUTERMOST = ("restore", "drop", "repair", "merge", "delete topic", *EXPIRY)
 
 is_repairing: list[bool] = []
 """Not empty in the chapter of the scrubber: what walks a manifest then is no restore."""
+
+lost: list[bool] = []
+"""Not empty from the moment in that chapter when the store loses something, until it is over."""
 
 LOOPS = ("asyncio.events", "tierlog.sim.loop")
 """Where every stack of the simulated world begins."""

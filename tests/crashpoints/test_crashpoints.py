@@ -8,15 +8,15 @@ import pytest
 
 from tests.crashpoints.bugs import BUGS, Bug
 from tests.crashpoints.member import PLACES
-from tests.crashpoints.points import End, Shot, all_shots
-from tests.crashpoints.search import known_points, spread, take
+from tests.crashpoints.points import End, Shot
+from tests.crashpoints.search import ROAD, TALES, all_jobs, parse_job, table, take
 from tests.crashpoints.stages import STAGES
 from tests.crashpoints.story import tell
 from tierlog.cold.codec import decode_page
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.sim.storefaults import When
 
-SAMPLE = 192
+SAMPLE = 160
 SLICES = 8
 
 
@@ -28,11 +28,11 @@ def quiet() -> Iterator[None]:
 
 
 def sample() -> list[Shot]:
-    return spread(all_shots(known_points()), SAMPLE)
+    return ROAD.spread(SAMPLE)
 
 
 def test_the_story_passes_through_every_stage() -> None:
-    points = known_points()
+    points = ROAD.points()
     calls = Counter((point.stage, point.is_store) for point in points)
     assert {stage for stage, _ in calls} == set(STAGES)
     for stage in ("claim", "publish", "drop", "repair", "restore"):
@@ -42,7 +42,7 @@ def test_the_story_passes_through_every_stage() -> None:
     assert {"begin_upload a-cluster", "put_part a-cluster", "complete_upload a-cluster"} <= set(
         written
     ), "objects in parts"
-    assert len(all_shots(points)) >= 800
+    assert len(ROAD.shots()) >= 1200
 
 
 def test_leaf_and_index_pages_are_sealed_and_replaced() -> None:
@@ -61,7 +61,7 @@ def test_leaf_and_index_pages_are_sealed_and_replaced() -> None:
 def test_the_sample_is_spread_over_stages_and_kinds() -> None:
     shots = sample()
     assert len(set(shots)) == SAMPLE
-    assert {known_points()[shot.number].stage for shot in shots} == set(STAGES)
+    assert {ROAD.calls()[shot.number].stage for shot in shots} == set(STAGES)
     assert {(shot.when, shot.end) for shot in shots} == {
         (when, end) for when in When for end in End
     }
@@ -70,24 +70,48 @@ def test_the_sample_is_spread_over_stages_and_kinds() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(SLICES))
 def test_nothing_is_lost_wherever_it_stops(first: int) -> None:
-    cases = [take(shot) for shot in sample()[first::SLICES]]
-    assert len(cases) == SAMPLE // SLICES
-    failed = [str(case) for case in cases if case.problems]
+    shots = sample()[first::SLICES]
+    assert len(shots) == SAMPLE // SLICES
+    failed = ROAD.failures(shots)
     assert not failed, "\n".join(failed)
 
 
 def test_a_death_a_lost_answer_and_two_zombies() -> None:
     """One publish, in every kind: the rest of the sample is slow."""
-    put = [point for point in known_points() if point.stage == "publish" and "put" in point.what][3]
-    for end in End:
-        case = take(Shot(put.number, When.AMBIGUOUS, end))
-        assert not case.problems, str(case)
+    put = [point for point in ROAD.points() if point.stage == "publish" and "put" in point.what][3]
+    failed = ROAD.failures([Shot(put.number, When.AMBIGUOUS, end) for end in End])
+    assert not failed, "\n".join(failed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_the_sample_finds_a_planted_bug(bug: Bug) -> None:
-    points, shots = known_points(), sample()
+    points, shots = ROAD.calls(), sample()
     shots.sort(key=lambda shot: points[shot.number].stage not in bug.stages)
     with bug.plant():
         assert any(tell(shot).problems for shot in shots)
+
+
+# The search over all stories
+
+
+def test_all_stories_are_searched_and_have_more_than_a_thousand_cases() -> None:
+    jobs = all_jobs(None)
+    assert {job.tale for job in jobs} == set(TALES)
+    assert len(set(jobs)) == len(jobs) >= 1200
+    staged = [(name, stage) for name, tale in TALES.items() for stage in tale.stages]
+    assert len({stage for _, stage in staged}) == len(staged), "a stage is told of once"
+    few = all_jobs(40)
+    assert {job.tale for job in few} == set(TALES)
+    assert len(few) <= 40
+
+
+def test_a_failure_names_the_command_that_replays_it_and_counts_in_the_table() -> None:
+    (job,) = [parse_job(f"{name}:{shot}") for name, shot in all_jobs(4)[:1]]
+    case = take(job)
+    assert not case.problems
+    failed = case._replace(problems=["it is lost"])
+    assert f"--shot {job.tale}:{job.shot}" in str(failed)
+    *_, row, total = (line.split("|")[1:-1] for line in table([case, failed]))
+    assert [cell.strip() for cell in row[:2]] == [case.tale, case.point.stage]
+    assert [int(cell) for cell in total[-2:]] == [2, 1]

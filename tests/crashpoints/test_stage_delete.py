@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from tests.crashpoints.points import End, Shot
-from tests.crashpoints.stage_delete import known_points, shots, spread, take, tell
+from tests.crashpoints.stage_delete import TALE, tell
 from tierlog.cold.clusterstate import DeletedTopic
 from tierlog.cold.sweeper import Sweeper
 from tierlog.sim.storefaults import When
@@ -25,24 +25,24 @@ def quiet() -> Iterator[None]:
 
 
 def test_the_story_passes_through_the_whole_deletion() -> None:
-    kinds = [point.what.split(" ")[0] for point in known_points()]
+    kinds = [point.what.split(" ")[0] for point in TALE.points()]
     assert {"get", "put_if_match", "list", "list_uploads", "delete", "put_if_absent"} == set(kinds)
     assert kinds.count("delete") == 2, "data, then manifests"
     assert kinds.count("put_if_match") == 2, "the note, and its end"
-    assert len(shots()) >= 240
+    assert len(TALE.shots()) >= 240
 
 
 def test_a_death_a_lost_answer_and_two_zombies_at_the_deletion_of_the_data() -> None:
-    (point, _) = [one for one in known_points() if one.what.startswith("delete")]
-    for end in End:
-        assert not take(Shot(point.number, When.AMBIGUOUS, end)), end
+    (point, _) = [one for one in TALE.points() if one.what.startswith("delete")]
+    failed = TALE.failures([Shot(point.number, When.AMBIGUOUS, end) for end in End])
+    assert not failed, "\n".join(failed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(SLICES))
 def test_a_deletion_comes_to_its_end_wherever_it_stops(first: int) -> None:
-    for shot in spread(SAMPLE)[first::SLICES]:
-        assert not take(shot), shot
+    failed = TALE.failures(TALE.spread(SAMPLE)[first::SLICES])
+    assert not failed, "\n".join(failed)
 
 
 # Planted

@@ -11,7 +11,7 @@ from tests.crashpoints.bugs import Bug
 from tests.crashpoints.expiry_bugs import BUGS
 from tests.crashpoints.member import PLACES
 from tests.crashpoints.points import End
-from tests.crashpoints.stage_expire import known_points, problems_of, sample, shots, tell
+from tests.crashpoints.stage_expire import TALE, tell
 from tests.crashpoints.stages import EXPIRY
 from tierlog.sim.storefaults import When
 
@@ -40,9 +40,9 @@ def test_the_story_expires_and_collects_and_keeps_what_is_held() -> None:
 
 
 def test_the_sample_is_spread_over_stages_and_kinds() -> None:
-    points = known_points()
-    assert len(shots()) >= 300
-    chosen = sample(SAMPLE)
+    points = TALE.calls()
+    assert len(TALE.shots()) >= 250
+    chosen = TALE.spread(SAMPLE)
     assert {points[shot.number].stage for shot in chosen} == set(EXPIRY)
     assert {shot.when for shot in chosen} == set(When)
     assert {shot.end for shot in chosen} == set(End)
@@ -51,8 +51,8 @@ def test_the_sample_is_spread_over_stages_and_kinds() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(SLICES))
 def test_nothing_is_lost_or_untold_wherever_it_stops(first: int) -> None:
-    found = [line for shot in sample(SAMPLE)[first::SLICES] for line in problems_of(shot)]
-    assert not found, "\n".join(found)
+    failed = TALE.failures(TALE.spread(SAMPLE)[first::SLICES])
+    assert not failed, "\n".join(failed)
 
 
 @pytest.mark.slow

@@ -223,8 +223,8 @@ def _offsets_of(partition: dict[str, Any]) -> str:
 
 
 def _used(partition: dict[str, Any]) -> int:
-    live = (row for row in partition["rows"] if row["state"] not in ("expired", "merged"))
-    return sum(row["bytes"] or 0 for row in live)
+    used: int = partition["retained_bytes"]
+    return used
 
 
 def row_lines(answer: dict[str, Any], rows: list[dict[str, Any]], *, width: int) -> list[str]:
@@ -249,7 +249,14 @@ def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
     base, end = row["base"], row["next_offset"]
     offsets = f"{base:,}-{end - 1:,}" if end > base else f"{base:,}"
     size = "" if row["bytes"] is None else show_bytes(row["bytes"])
-    return offsets, _count(row["segments"], "segment"), size, WHERE.get(row["state"], row["state"])
+    return offsets, _parts(row), size, WHERE.get(row["state"], row["state"])
+
+
+def _parts(row: dict[str, Any]) -> str:
+    found = [_count(row["segments"], "segment")] if row["segments"] else []
+    if row["pages"]:
+        found.append(_count(row["pages"], "page"))
+    return ", ".join(found)
 
 
 def _broken(start: str, text: str, width: int) -> list[str]:

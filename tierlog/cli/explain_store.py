@@ -75,7 +75,7 @@ async def _partition(
     rows = await ColdRows(
         head,
         partial(view.page, place),
-        borders=(head.log_start,),
+        log_start=head.log_start,
         singles_from=None if after is None else Offset(after),
         singles_max=ROWS_MAX + 1,
     ).find()
@@ -85,7 +85,15 @@ async def _partition(
 
 def _empty(index: int, why: str) -> dict[str, Any]:
     nothing = dict.fromkeys(
-        ("log_start", "local_start", "uploaded_end", "high_watermark", "cold_bytes"), 0
+        (
+            "log_start",
+            "local_start",
+            "uploaded_end",
+            "high_watermark",
+            "cold_bytes",
+            "retained_bytes",
+        ),
+        0,
     )
     return {
         "partition": index,

@@ -53,8 +53,11 @@ SENTENCES = {
     ("expire", "cleanup.policy"): "not expired (cleanup.policy)",
     ("expire", "hold"): "hold {detail} until released",
     ("expire", "behind a hold"): "kept behind hold {detail}",
-    ("expire", "retain until"): "retained until {at}",
-    ("delete", "grace"): "garbage, deleted at the earliest {at}",
+    ("expire", "policy"): "expires once HEAD names the topic's retention",
+    ("delete", "policy"): "garbage, deleted once HEAD names the topic's retention",
+    ("delete", "hold"): "garbage, kept by hold {detail}",
+    ("delete", "retain until"): "its object is locked until {at}",
+    ("delete", "grace"): "{garbage}, deleted at the earliest {at}",
     ("delete", "below the log start"): "below the log start: garbage with the next check",
 }
 
@@ -82,6 +85,7 @@ def sentence(reason: dict[str, Any], *, store: dict[str, Any] | None, now_ms: in
         else f"at the present rate {span(reason, now_ms)}",
         "bytes": "" if left is None else show_bytes(left),
         "detail": reason["detail"],
+        "garbage": f"garbage ({reason['detail']})" if reason["detail"] else "garbage",
         "since": _since(store, now_ms),
         "rest": _rest(reason, now_ms),
         "why": why,
@@ -92,7 +96,7 @@ def sentence(reason: dict[str, Any], *, store: dict[str, Any] | None, now_ms: in
 DUE = {
     "drop": "dropped locally with the next look{rest} ({why})",
     "expire": "expires with the next check{rest} ({why})",
-    "delete": "garbage, deleted with the next collection{rest}",
+    "delete": "{garbage}, deleted with the next collection{rest}",
 }
 """What is due."""
 

@@ -23,7 +23,7 @@ from tierlog.cold import codec
 from tierlog.cold.cell import write_once
 from tierlog.cold.changes import Collected, SetPolicy
 from tierlog.cold.errors import ColdCorrupt
-from tierlog.cold.expiry import covering, when_collected
+from tierlog.cold.expiry import covering, lot_ms, when_collected
 from tierlog.cold.layout import parse_segment_key
 from tierlog.cold.page import LeafPage
 from tierlog.cold.receipt import Deleted, decode_receipt, encode_receipt, receipt_for
@@ -46,8 +46,6 @@ logger = logging.getLogger(__name__)
 
 DELETES_MAX = 1000
 """Objects of one request, as the port has it."""
-SLICES = 24
-"""Of the grace period. An hour of the default one: 24 lots a day."""
 LOT_PAGES_MAX = 8
 """Leaf pages that take their segments with them, in one lot: some 2,000 objects."""
 REFUSED_MS = 3_600_000
@@ -79,7 +77,7 @@ class PartitionCollector:
         self._uploader = uploader
         self._publisher = uploader.publisher
         self._prefix = uploader.prefix
-        self._slice_ms = max(1, settings.garbage_grace_ms // SLICES)
+        self._grace_ms = settings.garbage_grace_ms
         self._stats = stats
         self._policy_of = policy_of
         self._refused: dict[str, float] = {}
@@ -97,16 +95,10 @@ class PartitionCollector:
         self.due_from_ms = inf if head is None else min(self._dues(head), default=inf)
 
     def _dues(self, head: Head) -> list[float]:
-        return [
-            max(self._slice_end(when_collected(one, head)), self._refused.get(one.key, 0))
-            for one in head.garbage
-        ]
+        return [max(self._due_ms(one, head), self._refused.get(one.key, 0)) for one in head.garbage]
 
-    def _slice_end(self, time_ms: float) -> float:
-        """A lot is whole when its slice is over: nothing that comes later belongs to it."""
-        if time_ms == inf or self._slice_ms == 1:
-            return time_ms
-        return (time_ms // self._slice_ms + 1) * self._slice_ms
+    def _due_ms(self, one: Garbage, head: Head) -> float:
+        return lot_ms(when_collected(one, head), grace_ms=self._grace_ms)
 
     def _lot(self, head: Head, now_ms: int) -> list[Garbage]:
         """The oldest, as far as it may go as one."""

@@ -11,21 +11,24 @@ Only what is published expires (U10), and nothing from the first offset of a hol
 HEAD tell enough that a page is opened only where the border lies, or where it may.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tierlog.cold.entry import Entry
-from tierlog.cold.head import RETENTION_BYTES, RETENTION_MS, Garbage, Head, Hold, PageRef, Policy
+from tierlog.cold.head import Garbage, Head, Hold, PageRef, Policy
 from tierlog.cold.layout import parse_page_key, parse_segment_key
 from tierlog.cold.page import IndexPage
+from tierlog.cold.segmentfacts import Cold
 from tierlog.cold.shedding import shed_from
 from tierlog.cold.tree import Opened
 from tierlog.types import Offset
 
 Row = Entry | PageRef
+LOT_SLICES = 24
+"""Of the grace period. An hour of the default one: 24 lots a day."""
 
 
 class Choice(NamedTuple):
@@ -187,66 +190,119 @@ def _walk(head: Head, opened: Opened, rule: _Rule) -> Offset | PageRef:
 # For people
 
 
+class Standing(NamedTuple):
+    """What of a partition its segments' lives depend on."""
+
+    log_start: Offset
+    next_offset: Offset
+    shed_end: Offset
+    """Segments that end at or before it are garbage already, and count no more."""
+    bytes: int
+    """From there on."""
+    holds: Sequence[Hold] = ()
+
+
+def standing(head: Head) -> Standing:
+    return Standing(head.log_start, head.next_offset, shed_from(head), head.bytes, head.holds)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """Why a segment is still there, and until when."""
+    """Why a segment, or the segments of a page, are still there, and until when."""
 
     is_expired: bool
     """It is not served any more; its object goes when its garbage does."""
-    expires_ms: float
-    """By time, at the earliest, if nothing changes; infinity: never. Not before the next look."""
-    why: str
-    """`retention.ms` or `retention.bytes`, whichever lets it go first; empty if neither does."""
-    blocked_by: str = ""
-    """The hold that keeps it, or a segment before it."""
+    hold: Hold | None = None
+    """Keeps it, be it behind the hold's own end: nothing from the first hold on expires."""
+    expires_ms: float = inf
+    """By time, at the earliest; infinity: never. Not before those in front of it."""
+    last_expires_ms: float = inf
+    """Likewise, of the last segment of a page."""
+    missing_bytes: int | None = None
+    """By size, once so many more have come; 0: now. None: there is no limit."""
+    last_missing_bytes: int | None = None
     locked_until_ms: int = -1
     """Its object stays at least until then, expired or not."""
 
 
 def outlooks(
-    entries: Iterable[Entry], head: Head, *, policy: Policy, unpublished_bytes: int
-) -> Iterator[tuple[Entry, Outlook]]:
-    """Of the segments from the first that is listed on, all of them or as many as are wanted."""
-    excess = head.bytes + unpublished_bytes - policy.retention_bytes
-    latest_ms, shed_end, limit = -inf, shed_from(head), hold_limit(head)
-    for entry in entries:
-        latest_ms = max(latest_ms, last_ms(entry))
-        is_expired = entry.next_offset <= head.log_start
-        counts = policy.retention_bytes >= 0 and entry.base >= shed_end
-        by_size = counts and excess >= entry.size
-        if counts:
-            excess -= entry.size
-        expires_ms = latest_ms + policy.retention_ms + 1 if policy.retention_ms >= 0 else inf
-        why = RETENTION_BYTES if by_size else RETENTION_MS if policy.retention_ms >= 0 else ""
-        if not is_expired and entry.next_offset > limit:
-            yield entry, _held(entry, head)
-            continue
-        yield (
-            entry,
-            Outlook(
-                is_expired=is_expired,
-                expires_ms=-1 if is_expired or by_size else expires_ms,
-                why="" if is_expired else why,
-                blocked_by="" if latest_ms == last_ms(entry) or is_expired else "a segment before",
-                locked_until_ms=entry.retain_until_ms,
-            ),
-        )
+    rows: Iterable[Cold], standing: Standing, *, policy: Policy, unpublished_bytes: int
+) -> Iterator[tuple[Cold, Outlook]]:
+    """Of the segments from the first that is listed on; pages need not be opened."""
+    by_size = _SizeOutlook(standing, policy, unpublished_bytes)
+    first = first_hold(standing)
+    latest_ms = -inf
+    for row in rows:
+        first_ms, latest_ms = max(latest_ms, _first_ms(row)), max(latest_ms, _last_ms(row))
+        missing = by_size.missing(row)
+        if row.next_offset <= standing.log_start:
+            yield row, Outlook(is_expired=True, locked_until_ms=row.retain_until_ms)
+        elif first is not None and row.next_offset > max(first.start, standing.log_start):
+            yield row, Outlook(is_expired=False, hold=first, locked_until_ms=row.retain_until_ms)
+        else:
+            yield (
+                row,
+                Outlook(
+                    is_expired=False,
+                    expires_ms=_expires_ms(first_ms, policy),
+                    last_expires_ms=_expires_ms(latest_ms, policy),
+                    missing_bytes=missing[0],
+                    last_missing_bytes=missing[1],
+                    locked_until_ms=row.retain_until_ms,
+                ),
+            )
 
 
-def _held(entry: Entry, head: Head) -> Outlook:
-    """Nothing from the first hold on expires, be it behind the hold's own end."""
-    holds = [hold for hold in head.holds if hold.end > head.log_start]
-    first = min(holds, key=lambda hold: hold.start)
-    return Outlook(
-        is_expired=False,
-        expires_ms=inf,
-        why="",
-        blocked_by=f"hold {first.id}",
-        locked_until_ms=entry.retain_until_ms,
-    )
+def first_hold(standing: Standing) -> Hold | None:
+    """Where retention stops."""
+    holds = [hold for hold in standing.holds if hold.end > standing.log_start]
+    return min(holds, key=lambda hold: hold.start, default=None)
 
 
-def held_by(garbage: Garbage, head: Head) -> Hold | None:
+def _expires_ms(time_ms: float, policy: Policy) -> float:
+    return time_ms + policy.retention_ms + 1 if policy.retention_ms >= 0 else inf
+
+
+def _first_ms(row: Cold) -> float:
+    """Of a page that is not opened, no segment goes before its oldest record may."""
+    return row.min_timestamp if row.segments > 1 and row.min_timestamp >= 0 else _last_ms(row)
+
+
+def _last_ms(row: Cold) -> float:
+    if row.max_timestamp >= 0:
+        return row.max_timestamp
+    return row.max_append_ms if row.max_append_ms >= 0 else inf
+
+
+class _SizeOutlook:
+    def __init__(self, standing: Standing, policy: Policy, unpublished_bytes: int) -> None:
+        self._limit = policy.retention_bytes
+        self._shed_end = standing.shed_end
+        self._left = standing.bytes + unpublished_bytes
+        """From the row at hand to the end, over both tiers."""
+
+    def missing(self, row: Cold) -> tuple[int | None, int | None]:
+        """What must come before the first of its segments goes, and before the last does."""
+        if row.base >= self._shed_end:
+            self._left -= row.bytes
+        if self._limit < 0:
+            return None, None
+        last = max(self._limit - self._left, 0)
+        # The first segment of a page goes while all the others are behind it.
+        return max(last - row.bytes * (row.segments - 1) // row.segments, 0), last
+
+
+class Kept(Protocol):
+    """A HEAD, or what is known of it."""
+
+    @property
+    def holds(self) -> Sequence[Hold]: ...
+
+    @property
+    def garbage_end(self) -> Offset: ...
+
+
+def held_by(garbage: Garbage, head: Kept) -> Hold | None:
     """The hold that keeps an object which is garbage already."""
     if (segment := parse_segment_key(garbage.key)) is not None:
         return covering(head.holds, segment.base, Offset(segment.last + 1))
@@ -259,6 +315,15 @@ def covering(holds: Iterable[Hold], start: Offset, end: Offset) -> Hold | None:
     return next((one for one in holds if one.start < end and start < one.end), None)
 
 
-def when_collected(garbage: Garbage, head: Head) -> float:
+def when_collected(garbage: Garbage, head: Kept) -> float:
     """The earliest time at which the object is deleted; infinity while a hold keeps it."""
     return inf if held_by(garbage, head) is not None else garbage.not_before_ms
+
+
+def lot_ms(time_ms: float, *, grace_ms: int) -> float:
+    """When the lot goes that has garbage of that time: a slice of the grace period is collected
+    when it is over, since nothing that comes later belongs to it."""
+    slice_ms = max(1, grace_ms // LOT_SLICES)
+    if time_ms == inf or slice_ms == 1:
+        return time_ms
+    return (time_ms // slice_ms + 1) * slice_ms

@@ -64,6 +64,8 @@ class Why(StrEnum):
     HOLD = "hold"
     BEHIND_HOLD = "behind a hold"
     RETAIN_UNTIL = "retain until"
+    POLICY = "policy"
+    """HEAD does not name the topic's policy of now."""
     BELOW_START = "below the log start"
     GRACE = "grace"
 
@@ -92,6 +94,8 @@ class Explained:
     base: Offset
     next_offset: Offset
     segments: int = 1
+    pages: int = 0
+    """Of garbage: pages whose segments nobody counted."""
     bytes: int | None = None
     """None: nobody kept it."""
     reasons: tuple[Reason, ...] = ()
@@ -122,6 +126,7 @@ def _joined(one: Explained, two: Explained) -> Explained:
         base=min(one.base, two.base),
         next_offset=max(one.next_offset, two.next_offset),
         segments=one.segments + two.segments,
+        pages=one.pages + two.pages,
         bytes=(one.bytes or 0) + (two.bytes or 0) if is_known else None,
         reasons=tuple(map(_spanning, one.reasons, two.reasons)),
     )

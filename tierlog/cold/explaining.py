@@ -2,56 +2,94 @@
 
 `explain` goes through the segments of a partition, oldest first, and gives each a state and the
 reasons that keep it there. It only tells what others do: `choosing` and `uploader` (upload),
-`dropper` (drop), expiry and collection (expire, delete). Whoever changes a rule there changes it
-here.
+`dropper` (drop). Whoever changes a rule there changes it here. When a segment expires, and when its
+object goes, `expiry` itself says.
 
     active -> sealed -> uploading -> uploaded -> published -> dropped -> expired
                                                                   `----> merged
-
-Retention goes from the front: a segment never goes before those in front of it. So the times of a
-segment are never before those of the one before it.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf, isinf
 
+from tierlog.cold.expiry import Outlook, Standing, held_by, lot_ms, outlooks, when_collected
 from tierlog.cold.explained import Explained, Reason, State, Step, Why
-from tierlog.cold.head import Garbage, Hold
-from tierlog.cold.layout import OFFSET_MAX, SegmentName, parse_segment_key
+from tierlog.cold.head import MERGE, Garbage
+from tierlog.cold.layout import OFFSET_MAX, parse_segment_key
 from tierlog.cold.segmentfacts import Cold, Facts, Local
 from tierlog.types import Offset
 
 
 def explain(facts: Facts) -> Iterator[Explained]:
     """Every row of the facts, oldest first. Garbage comes first: its offsets are the oldest."""
-    yield from (_of_garbage(facts, one, name) for one, name in _garbage(facts))
+    yield from _of_garbage(facts)
     # What was dropped lies on the disk until the next sync; an active segment may be empty.
     local = [one for one in facts.local if one.is_active or one.next_offset > facts.local_start]
     border = local[0].base if local else OFFSET_MAX
-    cold = [row for row in facts.cold if row.base < border]
-    life = _Life(facts, sum(row.bytes for row in cold) + sum(one.size for one in local))
-    yield from map(life.of_cold, cold)
+    life = _Life(facts)
+    yield from (life.of_cold(row) for row in _listed(facts) if row.base < border)
     yield from map(life.of_local, local)
+
+
+def _listed(facts: Facts) -> list[Cold]:
+    """What is garbage already may still stand in a page, which does not change."""
+    return [row for row in facts.cold if row.next_offset > facts.garbage_end]
 
 
 # What is over
 
 
-def _garbage(facts: Facts) -> list[tuple[Garbage, SegmentName]]:
-    """Segments only: pages of the manifest that were replaced hold no records of their own."""
-    named = ((one, parse_segment_key(one.key)) for one in facts.garbage)
-    found = [(one, name) for one, name in named if name is not None]
-    return sorted(found, key=lambda pair: (pair[1].base, pair[0].key))
+def _of_garbage(facts: Facts) -> list[Explained]:
+    """Segments, by themselves or by their page. Pages that were replaced have none."""
+    rows = [_of_item(facts, one) for one in facts.garbage]
+    found = sorted((row for row in rows if row is not None), key=lambda row: row.base)
+    # A page does not say where its segments end: where the next begin, at the latest.
+    end = facts.garbage_end
+    for at, row in reversed(list(enumerate(found))):
+        if row.pages:
+            found[at] = replace(row, next_offset=max(end, row.base))
+        end = row.base
+    return found
 
 
-def _of_garbage(facts: Facts, one: Garbage, name: SegmentName) -> Explained:
-    is_below = name.last < facts.log_start
+def _of_item(facts: Facts, one: Garbage) -> Explained | None:
+    if (name := parse_segment_key(one.key)) is not None:
+        return Explained(
+            state=_end_of(facts, one, name.last),
+            base=name.base,
+            next_offset=Offset(name.last + 1),
+            bytes=one.size if one.size >= 0 else None,
+            reasons=(_collection(facts, one),),
+        )
+    if one.segments_from < 0:
+        return None
+    base = Offset(one.segments_from)
     return Explained(
-        state=State.EXPIRED if is_below else State.MERGED,
-        base=name.base,
-        next_offset=Offset(name.last + 1),
-        reasons=(_due(facts, Step.DELETE, Why.GRACE, one.not_before_ms),),
+        state=State.EXPIRED,
+        base=base,
+        next_offset=base,
+        segments=0,
+        pages=1,
+        reasons=(_collection(facts, one),),
     )
+
+
+def _end_of(facts: Facts, one: Garbage, last: Offset) -> State:
+    """What HEAD says; where it does not, what is still served was merged."""
+    if one.why:
+        return State.MERGED if one.why == MERGE else State.EXPIRED
+    return State.EXPIRED if last < facts.log_start else State.MERGED
+
+
+def _collection(facts: Facts, one: Garbage) -> Reason:
+    if (held := held_by(one, facts)) is not None:
+        return Reason(step=Step.DELETE, why=Why.HOLD, detail=held.id)
+    at_ms = lot_ms(when_collected(one, facts), grace_ms=facts.rules.grace_ms)
+    reason = _due(facts, Step.DELETE, Why.GRACE, round(at_ms))
+    why = "" if one.why == MERGE else one.why
+    return replace(reason, detail=why) if reason.why is Why.GRACE else reason
 
 
 # What stands in the way
@@ -77,6 +115,8 @@ def _obstacle(facts: Facts, step: Step) -> Reason | None:
     if facts.error is not None and step is not Step.ROLL:
         at_ms = facts.now_ms + facts.retry_ms
         return Reason(step=step, why=Why.FAILED, at_ms=at_ms, detail=facts.error)
+    if not facts.is_policy_told and step in (Step.EXPIRE, Step.DELETE):
+        return Reason(step=step, why=Why.POLICY)
     return None
 
 
@@ -86,15 +126,10 @@ def _obstacle(facts: Facts, step: Step) -> Reason | None:
 class _Life:
     """What is remembered on the way from the oldest segment to the newest."""
 
-    def __init__(self, facts: Facts, bytes_left: int) -> None:
+    def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._rules = facts.rules
-        self._expires_ms = -1
-        """Of the segment before; nothing behind it goes sooner."""
-        self._held: Hold | None = None
-        """The hold before which retention stops."""
-        self._bytes_left = bytes_left
-        """From the segment at hand to the end, over both tiers."""
+        self._outlooks = _outlooks(facts)
         limit = self._rules.local_retention_bytes
         disk = sum(one.size for one in facts.local)
         self._excess = disk - limit if limit >= 0 else -1
@@ -105,37 +140,40 @@ class _Life:
 
     def of_cold(self, row: Cold) -> Explained:
         facts = self._facts
-        self._bytes_left -= row.bytes
         if row.next_offset <= facts.log_start:
             reason = _obstacle(facts, Step.DELETE) or Reason(
                 step=Step.DELETE, why=Why.BELOW_START, at_ms=facts.now_ms + self._rules.grace_ms
             )
-            return self._cold(State.EXPIRED, row, reason)
-        return self._cold(State.DROPPED, row, self._expiry(row))
+            return self._cold(State.EXPIRED, row, (reason,))
+        return self._cold(State.DROPPED, row, self._end(row.base))
 
-    def _cold(self, state: State, row: Cold, reason: Reason) -> Explained:
+    def _cold(self, state: State, row: Cold, reasons: tuple[Reason, ...]) -> Explained:
         return Explained(
             state=state,
             base=row.base,
             next_offset=row.next_offset,
             segments=row.segments,
             bytes=row.bytes,
-            reasons=(reason,),
+            reasons=reasons,
         )
 
     # On the disk
 
     def of_local(self, segment: Local) -> Explained:
-        self._bytes_left -= segment.size
         state, reasons = self._judged(segment)
         return Explained(
             state=state,
             base=segment.base,
             next_offset=segment.next_offset,
             segments=1,
-            bytes=segment.size,
+            bytes=self._size(segment) if state is State.PUBLISHED else segment.size,
             reasons=reasons,
         )
+
+    def _size(self, segment: Local) -> int:
+        """As retention counts it: that of the object, once there is one."""
+        row, _ = self._outlook(segment.base)
+        return row.bytes if row is not None and row.base == segment.base else segment.size
 
     def _judged(self, segment: Local) -> tuple[State, tuple[Reason, ...]]:
         facts = self._facts
@@ -144,7 +182,7 @@ class _Life:
         if segment.is_active:
             return State.ACTIVE, self._roll(segment)
         if segment.published_ms is not None:
-            return State.PUBLISHED, (self._drop(segment), self._expiry(_as_cold(segment)))
+            return State.PUBLISHED, (self._drop(segment), *self._end(segment.base))
         if facts.sent_end is not None and segment.next_offset <= facts.sent_end:
             obstacle = _obstacle(facts, Step.PUBLISH)
             return State.UPLOADED, (obstacle or _now(Step.PUBLISH, Why.UNDER_WAY),)
@@ -169,7 +207,7 @@ class _Life:
         facts, rules = self._facts, self._rules
         if not rules.is_tiered:
             reason = Reason(step=Step.UPLOAD, why=Why.NOT_TIERED)
-            return reason, self._expiry(_as_cold(segment))
+            return reason, *self._end(segment.base)
         if not rules.copies:
             return (Reason(step=Step.UPLOAD, why=Why.NO_COPIES),)
         if not segment.is_synced:
@@ -202,40 +240,45 @@ class _Life:
         self._excess -= segment.size
         return Reason(step=Step.DROP, why=Why.LOCAL_BYTES, bytes_left=left)
 
-    # Expiring, from the front
+    # Expiring, as `expiry` has it
 
-    def _expiry(self, row: Cold) -> Reason:
-        facts = self._facts
+    def _outlook(self, base: Offset) -> tuple[Cold | None, Outlook]:
+        """Of the segment that begins there, or of the page that it stands in."""
+        at = bisect_right(self._outlooks, base, key=lambda pair: pair[0].base) - 1
+        if at >= 0 and base < self._outlooks[at][0].next_offset:
+            return self._outlooks[at]
+        return None, Outlook(is_expired=False)
+
+    def _end(self, base: Offset) -> tuple[Reason, ...]:
+        """When it expires; and how long its object stays then, if somebody locked it."""
+        row, outlook = self._outlook(base)
+        reason = self._expiry(row, outlook)
+        free_ms = inf if reason.at_ms is None else reason.at_ms + self._rules.grace_ms
+        locked_ms = outlook.locked_until_ms
+        if locked_ms < 0 or (locked_ms <= free_ms and not isinf(free_ms)):
+            return (reason,)
+        return reason, Reason(step=Step.DELETE, why=Why.RETAIN_UNTIL, at_ms=locked_ms)
+
+    def _expiry(self, row: Cold | None, outlook: Outlook) -> Reason:
         if not self._rules.expires:
             return Reason(step=Step.EXPIRE, why=Why.COMPACTED)
-        if self._held is not None:
-            return Reason(step=Step.EXPIRE, why=Why.BEHIND_HOLD, detail=self._held.id)
-        holding = (o for o in facts.holds if o.start < row.next_offset and o.end > row.base)
-        if (held := next(holding, None)) is not None:
-            self._held = held
-            return Reason(step=Step.EXPIRE, why=Why.HOLD, detail=held.id)
-        found = [one for one in (self._by_time(row), self._by_size(row)) if one is not None]
+        if (held := outlook.hold) is not None:
+            is_in = row is not None and held.start < row.next_offset and held.end > row.base
+            why = Why.HOLD if is_in else Why.BEHIND_HOLD
+            return Reason(step=Step.EXPIRE, why=why, detail=held.id)
+        found = [one for one in (_by_time(outlook), self._by_size(outlook)) if one is not None]
         if not found:
             return Reason(step=Step.EXPIRE, why=Why.FOR_EVER)
-        return self._not_sooner(row, min(found, key=_when))
+        reason = min(found, key=_when)
+        if reason.at_ms is None or reason.at_ms > self._facts.now_ms:
+            return reason
+        return _obstacle(self._facts, Step.EXPIRE) or replace(reason, is_due=True)
 
-    def _by_time(self, row: Cold) -> Reason | None:
-        keep_ms = self._rules.retention_ms
-        if keep_ms < 0:
+    def _by_size(self, outlook: Outlook) -> Reason | None:
+        first, last = outlook.missing_bytes, outlook.last_missing_bytes
+        if first is None or last is None:
             return None
-        # A producer that gave no time is judged by the broker's clock.
-        last_ms = row.max_timestamp if row.max_timestamp >= 0 else row.max_append_ms
-        first_ms = row.min_timestamp if row.segments > 1 and row.min_timestamp >= 0 else last_ms
-        return _span(Why.RETENTION_MS, first_ms + keep_ms, last_ms + keep_ms)
-
-    def _by_size(self, row: Cold) -> Reason | None:
-        limit = self._rules.retention_bytes
-        if limit < 0:
-            return None
-        missing = max(limit - self._bytes_left, 0)
-        # The first segment of a page goes while all the others are behind it.
-        first = max(missing - row.bytes * (row.segments - 1) // row.segments, 0)
-        at_ms, until_ms = self._after(first), self._after(missing)
+        at_ms, until_ms = self._after(first), self._after(last)
         reason = Reason(step=Step.EXPIRE, why=Why.RETENTION_BYTES, at_ms=at_ms, bytes_left=first)
         return replace(reason, until_ms=until_ms) if until_ms != at_ms else reason
 
@@ -246,21 +289,17 @@ class _Life:
         rate = self._facts.bytes_per_s
         return self._facts.now_ms + round(missing / rate * 1000) if rate else None
 
-    def _not_sooner(self, row: Cold, reason: Reason) -> Reason:
-        """Than what is before it, nor than it was promised to be kept."""
-        if reason.at_ms is None:
-            return reason
-        if row.retain_until_ms > max(reason.at_ms, self._expires_ms):
-            self._expires_ms = row.retain_until_ms
-            return Reason(step=Step.EXPIRE, why=Why.RETAIN_UNTIL, at_ms=row.retain_until_ms)
-        at_ms = max(reason.at_ms, self._expires_ms)
-        last_ms = max(reason.until_ms or at_ms, at_ms)
-        self._expires_ms = last_ms
-        is_due = at_ms <= self._facts.now_ms
-        if is_due and (obstacle := _obstacle(self._facts, Step.EXPIRE)) is not None:
-            return obstacle
-        until_ms = last_ms if last_ms != at_ms else None
-        return replace(reason, at_ms=at_ms, until_ms=until_ms, is_due=is_due)
+
+def _outlooks(facts: Facts) -> list[tuple[Cold, Outlook]]:
+    if facts.rules.is_tiered:
+        rows, size, extra = _listed(facts), facts.listed_bytes, facts.unpublished_bytes
+    else:  # Nothing is cold: the log goes by the same rules, without its active segment.
+        rows = [_as_cold(one) for one in facts.local if not one.is_active]
+        size = sum(row.bytes for row in rows)
+        extra = sum(one.size for one in facts.local if one.is_active)
+    end = facts.uploaded_end if facts.rules.is_tiered else Offset(OFFSET_MAX)
+    place = Standing(facts.log_start, end, facts.garbage_end, size, facts.holds)
+    return list(outlooks(rows, place, policy=facts.rules.policy, unpublished_bytes=extra))
 
 
 def _as_cold(segment: Local) -> Cold:
@@ -275,13 +314,16 @@ def _as_cold(segment: Local) -> Cold:
     )
 
 
+def _by_time(outlook: Outlook) -> Reason | None:
+    if isinf(outlook.expires_ms):
+        return None
+    at_ms, last_ms = round(outlook.expires_ms), outlook.last_expires_ms
+    until_ms = None if isinf(last_ms) or last_ms == at_ms else round(last_ms)
+    return Reason(step=Step.EXPIRE, why=Why.RETENTION_MS, at_ms=at_ms, until_ms=until_ms)
+
+
 def _now(step: Step, why: Why) -> Reason:
     return Reason(step=step, why=why)
-
-
-def _span(why: Why, first_ms: int, last_ms: int) -> Reason:
-    until_ms = last_ms if last_ms != first_ms else None
-    return Reason(step=Step.EXPIRE, why=why, at_ms=first_ms, until_ms=until_ms)
 
 
 def _when(reason: Reason) -> float:

@@ -55,6 +55,7 @@ def partition_value(
         "uploaded_end": facts.uploaded_end,
         "high_watermark": facts.visible_end,
         "cold_bytes": 0 if head is None else head.bytes,
+        "retained_bytes": facts.listed_bytes + facts.unpublished_bytes,
         "cold_segments": sum(row.segments for row in facts.cold),
         "local_bytes": sum(one.size for one in facts.local),
         "local_segments": len(facts.local),
@@ -92,5 +93,9 @@ def row_value(row: Explained) -> dict[str, object]:
 
 def _pages(facts: Facts) -> dict[str, int]:
     """Pages that were replaced by fuller ones, and wait to be deleted."""
-    pages = [one.not_before_ms for one in facts.garbage if parse_page_key(one.key) is not None]
+    pages = [
+        one.not_before_ms
+        for one in facts.garbage
+        if parse_page_key(one.key) is not None and one.segments_from < 0
+    ]
     return {"count": len(pages), "not_before_ms": min(pages, default=-1)}

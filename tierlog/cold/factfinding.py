@@ -1,14 +1,15 @@
 """Facts for `explaining`: from a partition of a running node, or from what the bucket says of it.
 
 A partition may have a million cold segments. References to pages say enough of what is below them,
-so a page is opened only where a border runs through it (the log start, the local start), or where
-somebody wants its segments one by one. One that cannot be read stays closed, and is told.
+so a page is opened only where a border runs through it (the log start, the end of the garbage),
+where the disk has segments of it, too, or where somebody wants them one by one. One that cannot be
+read stays closed, and is told.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from tierlog.cold.changes import GARBAGE_GRACE_MS
 from tierlog.cold.codec import rows_of
@@ -19,15 +20,26 @@ from tierlog.hot.log import FIRST_OFFSET
 from tierlog.objectstore.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from tierlog.cold.head import Head, PageRef
+    from tierlog.cold.head import Garbage, Head, Hold, PageRef
     from tierlog.cold.page import Page
     from tierlog.cold.tier import ColdTier
     from tierlog.cold.tieredpartition import TieredPartition
     from tierlog.config import TopicConfig
     from tierlog.hot import Log
     from tierlog.types import Offset
+
+
+class HeadFacts(TypedDict, total=False):
+    """What HEAD alone knows, as `Facts` has it."""
+
+    cold_bytes: int
+    garbage: Sequence[Garbage]
+    garbage_end: Offset
+    holds: Sequence[Hold]
+    is_policy_told: bool
+
 
 RATE_MS_MIN = 60_000
 """A shorter time says nothing of what comes in."""
@@ -60,16 +72,19 @@ class ColdRows:
         head: Head,
         read: Callable[[PageRef], Awaitable[Page]],
         *,
-        borders: Collection[int] = (),
+        log_start: Offset = FIRST_OFFSET,
+        local_start: Offset | None = None,
         singles_from: Offset | None = None,
         singles_max: int = 0,
     ) -> None:
-        """From `singles_from` on, so many segments are told one by one."""
+        """From `singles_from` on, so many segments are told one by one; from `local_start` on, all
+        of them: each stands beside its copy on the disk, and has a size of its own."""
         self.rows: list[Cold] = []
         self.problems: list[str] = []
         self._head = head
         self._read = read
-        self._borders = borders
+        self._borders = (log_start, head.garbage_end)
+        self._local_start = head.next_offset if local_start is None else local_start
         self._from = singles_from
         self._left = singles_max
         self._is_away = False
@@ -110,6 +125,8 @@ class ColdRows:
             return False
         if self._left > 0 and self._is_wanted(ref):
             return True
+        if ref.next_offset > self._local_start:
+            return True
         return any(ref.base < border < ref.next_offset for border in self._borders)
 
 
@@ -148,10 +165,19 @@ def of_bucket(head: Head, cold: Sequence[Cold], *, rules: Rules, now_ms: int) ->
         uploaded_end=head.next_offset,
         visible_end=head.next_offset,
         cold=cold,
-        garbage=head.garbage,
-        holds=head.holds,
+        **_of_head(head, rules),
         bytes_per_s=rate_of(head, (), now_ms),
     )
+
+
+def _of_head(head: Head, rules: Rules) -> HeadFacts:
+    return {
+        "cold_bytes": head.bytes,
+        "garbage": head.garbage,
+        "garbage_end": head.garbage_end,
+        "holds": head.holds,
+        "is_policy_told": head.policy == rules.policy,
+    }
 
 
 # A running node
@@ -207,8 +233,7 @@ def of_tiered(
         visible_end=log.visible_end,
         local=local,
         cold=cold,
-        garbage=() if head is None else head.garbage,
-        holds=() if head is None else head.holds,
+        **({} if head is None else _of_head(head, rules)),
         fence=(error or "another node publishes it") if partition.is_fenced else None,
         end_at_fence=uploader.publisher.end_at_fence,
         error=None if partition.is_fenced else error,

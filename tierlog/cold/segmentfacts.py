@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tierlog.cold.head import Garbage, Hold
+from tierlog.cold.head import NOT_YET, Garbage, Hold, Policy
 from tierlog.cold.tiersettings import NO_LIMIT
 from tierlog.types import Offset, TimestampMs
 
@@ -32,6 +32,11 @@ class Rules:
     retention_bytes: int = NO_LIMIT
     grace_ms: int = 86_400_000
     """Between the end of a segment's life and that of its object."""
+
+    @property
+    def policy(self) -> Policy:
+        """By which records expire, as HEAD has to name it before they do."""
+        return Policy(self.retention_ms, self.retention_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +94,14 @@ class Facts:
     """Oldest first, the active one last."""
     cold: Sequence[Cold] = ()
     """Oldest first: what HEAD lists, in pages or one by one."""
+    cold_bytes: int | None = None
+    """Of them, from `garbage_end` on, as HEAD has it. None: the sum of the rows."""
     garbage: Sequence[Garbage] = ()
+    garbage_end: Offset = NOT_YET
+    """What ends at or before it is garbage already, also where a page still lists it."""
     holds: Sequence[Hold] = ()
+    is_policy_told: bool = True
+    """Whether HEAD names the topic's policy of now: nothing expires or is deleted before."""
     fence: str | None = None
     """Why this node may not publish the partition any more."""
     end_at_fence: Offset | None = None
@@ -104,3 +115,15 @@ class Facts:
     """Where the objects end that the store has and HEAD does not list."""
     bytes_per_s: float | None = None
     """What comes in, of late; None: not known."""
+
+    @property
+    def listed_bytes(self) -> int:
+        """What the bucket has, as retention counts it."""
+        if self.cold_bytes is not None:
+            return self.cold_bytes
+        return sum(row.bytes for row in self.cold if row.base >= self.garbage_end)
+
+    @property
+    def unpublished_bytes(self) -> int:
+        """What only the disk has, as retention counts it."""
+        return sum(one.size for one in self.local if one.next_offset > self.uploaded_end)

@@ -120,7 +120,8 @@ class Explain:
             found = await ColdRows(
                 prefix.head,
                 partial(page_in_time, prefix),
-                borders=(partition.log_start, log.log_start),
+                log_start=partition.log_start,
+                local_start=log.log_start,
                 singles_from=None if after is None else Offset(after),
                 singles_max=ROWS_MAX + 1,
             ).find()

@@ -29,6 +29,8 @@ PRODUCER_IDS: Final = "/producer-ids"
 BROKERS: Final = "/brokers/"
 
 FIRST_INCARNATION = 1
+DASH = 62
+"""The six bits that base64 writes as `-`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,5 +176,9 @@ def log_name(topic_id: bytes, index: int) -> str:
 
 
 def cluster_id_text(random: bytes) -> str:
-    """Sixteen bytes as Kafka writes ids: base64 for addresses, without padding."""
-    return base64.urlsafe_b64encode(random).decode().rstrip("=")
+    """Sixteen bytes as Kafka writes ids: base64 for addresses, without padding.
+
+    Never with `-` in front, which a command line takes for an option: its first bit is cleared.
+    """
+    first = random[0] & 0x7F if random[0] >> 2 == DASH else random[0]
+    return base64.urlsafe_b64encode(bytes([first]) + random[1:]).decode().rstrip("=")
