@@ -161,6 +161,7 @@ class Load:
                 wanted[index] = message.offset() + 1
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                 self._go_to_start(reader, index, wanted)
+                return  # The rest comes again: all partitions are assigned anew.
             elif not passes(error):
                 self._problems.append(f"{self.topic}-{index}: a reader was refused: {error}")
 
