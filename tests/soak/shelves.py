@@ -45,8 +45,9 @@ class Shelf(Protocol):
 
 def measured(objects: Iterable[tuple[str, int]]) -> Measure:
     """Of keys and sizes."""
-    # The locks of a folder are at most 256, and empty.
-    known = [(key, size) for key, size in objects if "/.tierlog/locks/" not in key]
+    # The locks of a folder are at most 256, and empty; a process has one of its own.
+    locks = "/.tierlog/locks/", "/lock"
+    known = [(key, size) for key, size in objects if not any(one in key for one in locks)]
     live = [(key, size) for key, size in known if "/receipt" not in key]
     return Measure(
         objects=len(live),

@@ -2,7 +2,8 @@
 
 The batches go through the very scan that made the object, so that what follows them (block CRCs,
 indexes, batch hashes, footer) can be made again and compared: CRC of every batch, offsets end to
-end, Merkle root, CRC of every section, footer, entry, SHA-256 and CRC-32C of the whole.
+end, Merkle root, CRC of every section, footer, entry, SHA-256 and CRC-32C of the whole. Of a merged
+one also that it names the entries which it replaces.
 
 In pieces, the next of which is fetched while one is scanned: an object takes `PIECE_BYTES` twice,
 and the tail behind its batches (32 bytes a batch). A wrong answer is not believed at once: see
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from crc32c import crc32c
 
-from tierlog.cold import segment_object
+from tierlog.cold import segment_object, sources
 from tierlog.cold.agreed import READS_MAX, differs
 from tierlog.cold.audit import Kind
 from tierlog.cold.errors import ColdCorrupt, SegmentUnsound
@@ -181,6 +182,8 @@ class ObjectAudit:
         said = footer.entry(key=entry.key, size=entry.size, sha256=whole, crc32c=crc)
         if said != _as_footer_says(entry):
             raise ColdCorrupt(entry.key, "its footer is not what the manifest says of it")
+        if entry.replaces is not None:
+            sources.opened(entry, parts.get(segment_object.SOURCES, b""))
 
     def _compare_tails(self, made: bytes, tail: bytes, footer: Footer) -> None:
         """They may differ in how dense the indexes are, which is the writer's choice."""
@@ -258,5 +261,5 @@ def _part(tail: bytes, entry: Entry, section: segment_object.Section) -> bytes:
 
 def _as_footer_says(entry: Entry) -> Entry:
     """Without what only the manifest knows."""
-    plain = {"version_id": None, "chain": "", "storage_class": "STANDARD"}
+    plain = {"version_id": None, "chain": "", "replaces": None, "storage_class": "STANDARD"}
     return replace(entry, **plain, retain_until_ms=-1, dek_id=None)  # type: ignore[arg-type]  # of a dict
