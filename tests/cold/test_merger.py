@@ -24,6 +24,8 @@ from tests.cold.tiering import (
     play_node,
 )
 from tierlog.cold import chain, sources
+from tierlog.cold.audit import Subject
+from tierlog.cold.audit_object import ObjectAudit
 from tierlog.cold.changes import Append, MoveLogStart, Replace
 from tierlog.cold.codec import open_page
 from tierlog.cold.entry import Entry
@@ -178,6 +180,24 @@ def test_the_merged_object_describes_itself() -> None:
         rebuilt = await rebuild(node.store, KEYS)
         assert not rebuilt.problems
         assert [one.key for one in rebuilt.entries] == [entry.key]
+
+    play_node(scenario)
+
+
+def test_an_audit_that_reads_a_merged_object_finds_it_sound() -> None:
+    async def scenario(node: TierNode) -> None:
+        bucket = await slow_topic(node)
+        await merge(node)
+        (entry,) = head_in(bucket).entries
+        place = node.partition.place
+        subject = Subject(place.topic, place.topic_id, place.partition)
+        key = KEYS.full(entry.key)
+        audit = partial(ObjectAudit, node.store, key, subject=subject, tasks=node.env.tasks)
+        assert await audit(entry=entry).run() is None
+        assert entry.replaces is not None
+        wrong = entry.replaces._replace(before="00" * 32)
+        fault = await audit(entry=replace(entry, replaces=wrong)).run()
+        assert fault is not None
 
     play_node(scenario)
 

@@ -27,6 +27,7 @@ from tierlog.cold.layout import STATE, cluster_prefix
 from tierlog.cold.refusals import ForeignIncarnation
 from tierlog.errors import TierlogError
 from tierlog.objectstore.errors import StoreLies
+from tierlog.objectstore.probe import probe
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
 from tierlog.types import LeaderEpoch, Offset
@@ -428,5 +429,24 @@ def test_a_busy_partition_drops_and_lets_the_others_have_their_turn() -> None:
         assert node.log.log_start > 0
         is_over = True
         await busy
+
+    play_node(scenario)
+
+
+def test_nothing_is_written_to_a_place_where_the_cluster_should_be_and_is_not() -> None:
+    """As the empty folder of a disk that is not mounted."""
+
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        node.tier.is_ready = False
+        node.tier.membership.probe = lambda: probe(node.store, node.env.rng)
+        shelf = bucket_of(node).shelf
+        there = dict(shelf.items)
+        shelf.items.clear()
+        await seconds(30)
+        assert (list(shelf.items), node.tier.is_ready) == ([], False)
+        shelf.items.update(there)
+        await seconds(90)
+        assert node.tier.is_ready
 
     play_node(scenario)

@@ -1,7 +1,7 @@
 """The node's place in the bucket: whether the store may be trusted, and what STATE knows.
 
 - `probe` asks whether the store lies (U11); `join` finds the cluster there, or founds it, once in
-  its life. After that a store without it is a wrong one (`StateLost`).
+  its life. After that a store without it is a wrong one (`StateLost`): it gets nothing.
 - A topic stands in `cluster/STATE` before its first publish, so that a restore finds it: what is
   noted here is written with the next `save`, and `is_saved` says whether it has been.
 - STATE is read now and then, so that an idle node learns of a restore.
@@ -72,6 +72,11 @@ class Membership:
                 await self._on_founded()
             life = state.incarnation.number
             logger.info("cluster %s is in the store, life %d", state.cluster_id, life)
+
+    @property
+    def is_founded(self) -> bool:
+        """Whether the cluster was in the store once: then it must be there."""
+        return self._is_founded
 
     @property
     def is_look_due(self) -> bool:

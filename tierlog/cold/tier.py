@@ -411,6 +411,10 @@ class ColdTier:
             self._pace.failure_count = failures
 
     async def _probe_and_join(self) -> None:
+        if self.membership.is_founded:
+            # A disk that is not mounted leaves an empty folder: nothing is written there, and a
+            # probe during which the disk comes back would take its store for a liar.
+            await self.membership.join()
         self.stats.probe_count += 1
         try:
             await self.membership.probe()
