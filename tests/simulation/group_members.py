@@ -2,8 +2,9 @@
 
 A member joins, assigns if it leads (the partitions go round by generation, so that they move),
 reads what it was given from the committed offsets on, commits as it goes and beats in between. Some
-are static, some leave when they have had enough; all come back. One request at a time, each with
-its own deadline: what is not answered in time may have happened or not.
+are static, and one of these has a twin of the same name; some leave when they have had enough. One
+request at a time, each with its own deadline: what is not answered in time may have happened or
+not.
 
 Noted, and complained about at once where it must never be:
 
@@ -110,23 +111,31 @@ class GroupNotes:
 
 
 class GroupMember:
-    """One consumer, through its lives."""
+    """One consumer, through its lives. Who is fenced by its twin waits a while."""
 
-    def __init__(self, name: str, notes: GroupNotes, *, is_static: bool) -> None:
+    def __init__(self, name: str, notes: GroupNotes, *, instance_id: str | None) -> None:
         self.name = name
         self.notes = notes
-        self.instance_id = name if is_static else None
+        self.instance_id = instance_id
+        self.is_gone = False
+        """Its process does not come back."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.notes.over or self.is_gone
 
     async def run(self, env: Env) -> None:
         """A life: it ends when everything is over, or the process."""
+        self.notes.holding.pop(self.name, None)
         async with WatchedClient(self.notes.ledger, env) as client:
             session = Session(self, env, client)
-            while not self.notes.over:
+            while not self.is_over:
                 try:
                     await session.live()
                 except Setback as setback:
                     session.forget(setback.code)
-                    await asyncio.sleep(0.02 + env.rng.random() * 0.05)
+                    fenced = setback.code is ErrorCode.FENCED_INSTANCE_ID
+                    await asyncio.sleep(0.02 + env.rng.random() * (2.0 if fenced else 0.05))
                 except (ClientError, OSError, TimeoutError) as error:
                     if isinstance(error, ClientError):
                         client.router.note(error, TOPIC)

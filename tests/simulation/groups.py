@@ -1,15 +1,15 @@
 """Scenario: a consumer group on one node, and everything that can go wrong between them.
 
-Writers fill a topic; five members, two of them static, read it as one group, come, leave, are
-killed and started again. Meanwhile connections are reset, delayed and cut, one way or both; the
-node is stopped, killed, loses power between callbacks and within disk operations; syncs fail, the
-disk is slow or full, the clock jumps. The coordinator's log has small segments and is compacted all
-the time. One seed in ten has no faults at all.
+A writer fills a topic; five members, two of them static, and for a while a twin of one of these
+read it as one group, come, leave, are killed and started again. Meanwhile connections are reset,
+delayed and cut, one way or both; the node is stopped, killed, loses power between callbacks and
+within disk operations; syncs fail, the disk is slow or full, the clock jumps. The coordinator's log
+has small segments and is compacted all the time. One seed in ten has no faults at all.
 
 While it goes on: see `group_members`. At the end, when nothing is wrong any more: within a bounded
 time all members are in one generation and share all partitions, everything that was acknowledged
 has been read, and the end of every partition is committed; also after one more kill, stop or power
-cut.
+cut, and without a member that died at that moment for good.
 """
 
 import asyncio
@@ -51,8 +51,15 @@ STATE_CONFIGS = {
     "segment.bytes": "2048",
     "min.cleanable.dirty.ratio": "0.1",
 }
-MEMBERS = {"member-0": False, "member-1": False, "member-2": False, "static-0": True}
-MEMBERS |= {"static-1": True}
+MEMBERS = {
+    "member-0": None,
+    "member-1": None,
+    "member-2": None,
+    "static-0": "static-0",
+    "static-1": "static-1",
+    "twin": "static-1",
+}
+"""Their instance ids. The twin is a mistake of the operator, who sees it before the end."""
 WRITES = 60
 FAULT_COUNT = 12
 SETTLE_S = 0.1
@@ -70,7 +77,10 @@ async def run(world: SimWorld) -> int:
     lives = Lives(world, ledger, SETTINGS)
     running = asyncio.create_task(lives.run(), name="lives")
     await world.start("owner", make_topics(world.env("owner"), ledger), what="make topics")
-    members = start_members(world, notes)
+    members = {
+        name: GroupMember(name, notes, instance_id=instance) for name, instance in MEMBERS.items()
+    }
+    tasks = start_members(world, members)
     writer = Writer("writer", ledger, WRITES, ProducerSettings(delivery_timeout_s=DELIVERY_S))
     writing = asyncio.create_task(run_client(world, "writer", writer.run), name="writer")
     if world.seed % 10:
@@ -78,12 +88,15 @@ async def run(world: SimWorld) -> int:
     async with bounded("the writer"):
         await unless_over(running, [writing])
     notes.is_calm = True
-    await settle(world, notes, [running, *members], "the group")
-    await end_somehow(ledger, lives, world.rng("end"))
-    await settle(world, notes, [running, *members], "the group after a restart")
+    bury(world, members["twin"])
+    await settle(world, members, [running, *tasks], "the group")
+    rng = world.rng("end")
+    bury(world, members[rng.choice(("member-0", "static-0"))])
+    await end_somehow(ledger, lives, rng)
+    await settle(world, members, [running, *tasks], "the group after a restart")
     notes.over = True
     async with bounded("the members"):
-        await unless_over(running, members)
+        await unless_over(running, tasks)
     running.cancel()
     return notes.rebalances
 
@@ -96,16 +109,20 @@ async def make_topics(env: Env, ledger: Ledger) -> None:
         await client.create_topics(STATE_TOPIC, partitions=2, configs=STATE_CONFIGS)
 
 
-def start_members(world: SimWorld, notes: GroupNotes) -> list["asyncio.Task[None]"]:
+def start_members(world: SimWorld, members: dict[str, GroupMember]) -> list["asyncio.Task[None]"]:
     return [
-        asyncio.create_task(
-            run_client(world, name, GroupMember(name, notes, is_static=is_static).run), name=name
-        )
-        for name, is_static in MEMBERS.items()
+        asyncio.create_task(run_client(world, name, member.run), name=name)
+        for name, member in members.items()
     ]
 
 
 # The end
+
+
+def bury(world: SimWorld, member: GroupMember) -> None:
+    """Its process ends, and nobody starts another: its group must notice by itself."""
+    member.is_gone = True
+    world.kill(member.name)
 
 
 async def end_somehow(ledger: Ledger, lives: Lives, rng: Random) -> None:
@@ -118,12 +135,17 @@ async def end_somehow(ledger: Ledger, lives: Lives, rng: Random) -> None:
 
 
 async def settle(
-    world: SimWorld, notes: GroupNotes, tasks: list["asyncio.Task[None]"], who: str
+    world: SimWorld,
+    members: dict[str, GroupMember],
+    tasks: list["asyncio.Task[None]"],
+    who: str,
 ) -> None:
     """Liveness, and what must be so in the end."""
+    notes = members["twin"].notes
+    count = sum(not one.is_gone for one in members.values())
     try:
         async with bounded(who):
-            while not (is_settled(notes) and await is_committed(world, notes)):
+            while not (is_settled(notes, count) and await is_committed(world, notes)):
                 for task in tasks:
                     if task.done():
                         task.result()
@@ -145,12 +167,12 @@ def state_of(notes: GroupNotes) -> str:
     return f"they have {held}, read {read}, committed {dict(sorted(notes.acked.items()))}"
 
 
-def is_settled(notes: GroupNotes) -> bool:
-    """One generation, in which all members are and every partition is owned; all is read."""
+def is_settled(notes: GroupNotes, count: int) -> bool:
+    """All who are left are in one generation and own everything; all is read."""
     held = notes.holding.values()
     owned = sorted(partition for _, share in held for partition in share)
     return (
-        len(held) == len(MEMBERS)
+        len(held) == count
         and len({generation for generation, _ in held}) == 1
         and owned == list(range(PARTITIONS))
         and not unread(notes)

@@ -1,0 +1,138 @@
+"""Deliberate faults in the group coordinator, to prove that its search can find them; as in
+`bugs.py`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from tests.planted.bugs import Bug
+from tests.simulation.groups import groups
+from tierlog.coordinator.shard import Shard
+from tierlog.groups.classic import ClassicGroup
+from tierlog.groups.machine import GroupMachine
+from tierlog.sim.world import simulate
+from tierlog.wire.error_codes import ErrorCode
+
+
+def hunt_groups(seed: int) -> str | None:
+    """What members or judge of a simulated group complain about, if they do."""
+    try:
+        simulate(groups, seed=seed)
+    except AssertionError as failure:
+        return str(failure).splitlines()[0]
+    return None
+
+
+def replied_before_durable() -> AbstractContextManager[object]:
+    """Whoever asks hears of it when it is written, not when it is safe."""
+    return patch.object(Shard, "_reply_when_durable", Shard._reply)
+
+
+@contextmanager
+def record_lost_when_the_disk_is_full() -> Iterator[None]:
+    """The machine goes on with what the log did not take."""
+    append = Shard._append
+
+    def forgiving(self: Shard[Any], records: Any) -> None:
+        try:
+            append(self, records)
+        except Exception:  # noqa: BLE001  # that is the bug
+            for record in records:
+                self.machine.apply(record)
+
+    with patch.object(Shard, "_append", forgiving):
+        yield
+
+
+def generation_not_checked() -> AbstractContextManager[object]:
+    """Whoever names the group may commit."""
+    return patch.object(GroupMachine, "_check_commit", lambda self, *args: ErrorCode.NONE)
+
+
+def members_live_for_ever() -> AbstractContextManager[object]:
+    """A coordinator that loads a group arms no session: who died meanwhile stays a member."""
+
+    def forgetful(self: ClassicGroup, now: Any) -> None:
+        for member in self.members.values():
+            member.deadline_ms = 1 << 60
+
+    return patch.object(ClassicGroup, "loaded", forgetful)
+
+
+def static_members_not_fenced() -> AbstractContextManager[object]:
+    """A static member may commit under its name, whichever id it has."""
+    check = ClassicGroup.check_commit
+
+    def by_name(
+        self: ClassicGroup, member_id: str, instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        known = self._statics.get(instance_id or "", member_id)
+        return check(self, known, instance_id, generation)
+
+    return patch.object(ClassicGroup, "check_commit", by_name)
+
+
+@contextmanager
+def generation_kept_by_a_rebalance() -> Iterator[None]:
+    """Who comes while all others are here joins the generation that there is."""
+    complete = ClassicGroup._complete_join
+
+    def same(self: ClassicGroup, now: Any, step: Any) -> None:
+        if self.generation and self.members:
+            self.generation -= 1
+        complete(self, now, step)
+
+    with patch.object(ClassicGroup, "_complete_join", same):
+        yield
+
+
+@contextmanager
+def dead_joins_are_waited_for() -> Iterator[None]:
+    """A rebalance has no end of its own: it waits until all have come."""
+    begin = ClassicGroup._begin_joining
+
+    def patient(self: ClassicGroup, now: Any, *, is_first: bool) -> None:
+        begin(self, now, is_first=is_first)
+        if not is_first:
+            self._phase_ends_ms = float("inf")
+
+    def never_gone(self: ClassicGroup, member: Any, now: Any) -> bool:
+        return False
+
+    with (
+        patch.object(ClassicGroup, "_begin_joining", patient),
+        patch.object(ClassicGroup, "_is_gone", never_gone),
+    ):
+        yield
+
+
+def loaded_up_to_the_first_group() -> AbstractContextManager[object]:
+    """Loading stops when it has found something."""
+    load = Shard._apply_batch
+
+    def once(self: Shard[Any], batch: bytes) -> None:
+        if not self.machine.groups:
+            load(self, batch)
+
+    return patch.object(Shard, "_apply_batch", once)
+
+
+TRIES = 30
+"""A change anywhere in the broker shifts every schedule: the pinned seed is where to begin."""
+
+
+def bug(name: str, plant: Callable[[], Any], seed: int) -> Bug:
+    return Bug(name, plant, hunt_groups, seed, tries=TRIES)
+
+
+GROUP_BUGS = (
+    bug("groups: reply before it is durable", replied_before_durable, 0),
+    bug("groups: go on with what a full disk refused", record_lost_when_the_disk_is_full, 0),
+    bug("groups: take commits of any generation", generation_not_checked, 0),
+    bug("groups: arm no session at load", members_live_for_ever, 0),
+    bug("groups: do not fence static members", static_members_not_fenced, 0),
+    bug("groups: rebalance within a generation", generation_kept_by_a_rebalance, 0),
+    bug("groups: wait for ever for a member to join", dead_joins_are_waited_for, 0),
+    bug("groups: load the beginning only", loaded_up_to_the_first_group, 0),
+)
