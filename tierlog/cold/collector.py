@@ -90,6 +90,11 @@ class PartitionCollector:
     def reconfigure(self, tiering: TopicTiering) -> None:
         """What is garbage stays it."""
 
+    def clock_set_back(self) -> None:
+        latest_ms = self._env.clock.now_ms() + REFUSED_MS
+        self._refused = {key: min(ms, latest_ms) for key, ms in self._refused.items()}
+        self.look()
+
     # When
 
     def look(self) -> None:
