@@ -58,7 +58,9 @@ class Manifested(MemoryStore):
 
     async def head(self, key: str, *, version_id: str | None = None) -> Stat:
         entry = self.segments.get(key)
-        return await super().head(key, version_id=version_id) if entry is None else _stat(key, entry)
+        return (
+            await super().head(key, version_id=version_id) if entry is None else _stat(key, entry)
+        )
 
     async def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[Stat]]:
         async for page in super().list(prefix, after=after):

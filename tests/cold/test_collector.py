@@ -2,7 +2,7 @@
 goes, and what a receipt says."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -20,12 +20,14 @@ from tests.cold.tiering import (
     play_node,
 )
 from tierlog.cold.changes import Append
-from tierlog.cold.collector import PartitionCollector
+from tierlog.cold.collector import REFUSED_MS, PartitionCollector
 from tierlog.cold.head import DELETE_RECORDS, RETENTION_MS, Head, Policy
 from tierlog.cold.layout import RECEIPTS, parse_receipt_key
 from tierlog.cold.receipt import Receipt, decode_receipt
 from tierlog.cold.tiersettings import TierSettings
 from tierlog.cold.tree import Limits
+from tierlog.objectstore.errors import StoreDenied
+from tierlog.objectstore.port import DeleteFailed, Doomed
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
 from tierlog.types import Offset
@@ -186,6 +188,70 @@ def test_objects_of_a_topic_that_is_gone_are_left_to_the_sweep() -> None:
             chore._policy_of = gone  # type: ignore[attr-defined]  # either has it
         await seconds(2 * GRACE_S)
         assert len(under(bucket_of(node), "seg/")) == 2
+
+    play_node(scenario)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_store_that_refuses_deletions_still_takes_uploads(
+    is_whole: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(node: TierNode) -> None:
+        await expired(node)
+        bucket, asked = bucket_of(node), 0
+
+        async def refuse(doomed: Sequence[Doomed]) -> Sequence[DeleteFailed]:
+            nonlocal asked
+            asked += 1
+            if is_whole:
+                raise StoreDenied("AccessDenied")
+            return [DeleteFailed(one.key, "AccessDenied") for one in doomed]
+
+        with patch.object(node.store, "delete", refuse):
+            await seconds(GRACE_S + 20)
+            for _ in range(20):
+                end = node.log.log_end
+                await node.produce_sealed(b"x")
+                await seconds(2)
+                assert node.prefix.uploaded_end == end + 1
+            status = node.partition.status
+            assert (status.last_error, node.tier.last_error) == (None, None)
+            assert status.garbage_error is not None
+            assert "AccessDenied" in status.garbage_error
+            await seconds(4 * GRACE_S)
+        assert len(receipts(bucket)) == 0
+        assert asked < 10
+        assert sum("garbage stays" in one.message for one in caplog.records) == 1
+        await seconds(REFUSED_MS / 1000 + GRACE_S)
+        assert under(bucket, "seg/") == []
+        assert node.partition.status.garbage_error is None
+
+    play_node(scenario)
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_page_that_is_not_there_is_believed_to_be_gone_when_it_is_so_again(is_gone: bool) -> None:
+    async def scenario(node: TierNode) -> None:
+        limits = Limits(entries_inline=2, leaf_entries=2, leaves_inline=1, index_leaves=2)
+        with patch.dict(Append.__init__.__kwdefaults__, limits=limits):
+            node.settings = SETTINGS
+            await node.open()
+            for number in range(9):
+                await node.produce_sealed(b"%d" % number)
+                await seconds(1)
+            bucket = bucket_of(node)
+            node.log.trim(Offset(8))
+            await seconds(3)
+            pages = [one.key for one in head_in(bucket).garbage if one.segments_from >= 0]
+            hidden = {KEYS.full(key): bucket.shelf.items.pop(KEYS.full(key)) for key in pages}
+            objects = under(bucket, "seg/")
+            await seconds(GRACE_S + 11)
+            assert under(bucket, "seg/") == objects, "a moment's absence is no proof"
+            if not is_gone:
+                bucket.shelf.items.update(hidden)
+            await seconds(300)
+            assert head_in(bucket).garbage == ()
+            assert (len(under(bucket, "seg/")) == 1) == (not is_gone)
 
     play_node(scenario)
 

@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from tests.cold.tiering import (
     KEYS,
     NODE,
@@ -18,6 +20,8 @@ from tests.hot.support import read_values
 from tierlog.cold.tiersettings import TopicTiering
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
+
+HOUR_MS = 3_600_000
 
 
 async def seconds(count: float) -> None:
@@ -40,6 +44,33 @@ def test_an_uploaded_segment_stays_for_its_local_retention() -> None:
         assert node.tier.stats.dropped_bytes > 0
 
     play_node(scenario)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_was_published_while_the_clock_was_ahead_goes_all_the_same(restarts: bool) -> None:
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        async def first() -> TierNode:
+            world.host(NODE).clock.step(HOUR_MS)
+            node = await TierNode(world.env(NODE), bucket).open()
+            await node.produce_sealed(b"a")
+            await seconds(10)
+            world.host(NODE).clock.step(-HOUR_MS)
+            return node
+
+        async def dropped(node: TierNode) -> None:
+            if restarts:
+                node = await TierNode(world.env(NODE), bucket, leader_epoch=2).open()
+            await seconds(55)
+            assert (node.log.log_start, node.prefix.uploaded_end) == (0, 1)
+            await seconds(10)
+            assert node.log.log_start == 1
+
+        node = await world.start(NODE, first(), what="first")
+        if restarts:
+            world.kill(NODE)
+        await world.start(NODE, dropped(node), what="second")
+
+    play(scenario)
 
 
 def test_what_is_not_published_is_never_dropped() -> None:

@@ -4,6 +4,7 @@ waits for."""
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 
 from tests.cold.tiering import (
     KEYS,
@@ -199,6 +200,24 @@ def test_retention_stops_before_a_hold() -> None:
         )
         await seconds(5)
         assert head_in(bucket_of(node)).log_start == 3
+
+    play_node(scenario)
+
+
+def test_a_hold_that_is_lifted_lets_go_what_it_kept() -> None:
+    async def scenario(node: TierNode) -> None:
+        node.tiering = replace(TIERING, retention_ms=HOUR * 1000, local_retention_ms=-1)
+        await node.open()
+        await node.produce_sealed(b"a")
+        await seconds(3)
+        await commit(node, on_hold(0, 1))
+        await seconds(HOUR + 10)
+        head, expirer = head_in(bucket_of(node)), node.partition.expirer
+        assert head.log_start == 0
+        assert expirer.due_from_ms == inf
+        node.prefix.adopt(replace(head, holds=(), version=head.version + 1))
+        expirer.look()
+        assert expirer.due_from_ms <= node.env.clock.now_ms()
 
     play_node(scenario)
 

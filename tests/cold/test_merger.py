@@ -22,7 +22,9 @@ from tests.cold.tiering import (
     head_in,
     play,
     play_node,
+    second_partition,
 )
+from tests.hot.support import append, batch
 from tierlog.cold import chain, sources
 from tierlog.cold.audit import Subject
 from tierlog.cold.audit_object import ObjectAudit
@@ -313,6 +315,27 @@ def test_nothing_is_merged_while_an_upload_waits() -> None:
         await merge(node)
         assert not asked
         assert len(head_in(bucket).entries) == 8
+
+    play_node(scenario)
+
+
+@pytest.mark.parametrize("is_fenced", [True, False])
+def test_a_partition_that_cannot_be_uploaded_does_not_keep_others_from_it(is_fenced: bool) -> None:
+    async def scenario(node: TierNode) -> None:
+        bucket = await slow_topic(node)
+        stuck = await second_partition(node)
+        append(stuck.log, batch(b"waits"))
+        stuck.log.roll()
+        await stuck.log.settle()
+        stuck.look(node.env.clock.now_ms())
+        assert stuck.status.backlog_segments == 1
+        await merge(node)
+        assert len(head_in(bucket).entries) == 8, "it has its turn first"
+        stuck.is_fenced = is_fenced
+        if not is_fenced:
+            stuck.failed(OSError("its disk"), is_own=True)
+        await merge(node)
+        assert len(head_in(bucket).entries) == 1
 
     play_node(scenario)
 

@@ -237,6 +237,30 @@ def test_a_store_that_is_away_is_waited_for() -> None:
     scrub(scenario)
 
 
+def test_a_clock_that_was_set_back_does_not_stop_it() -> None:
+    probed = 0
+
+    async def probe() -> None:
+        nonlocal probed
+        probed += 1
+
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        async def live() -> None:
+            node = await TierNode(world.env(NODE), bucket).open()
+            await uploaded(node)
+            scrubber_of(node, replace(QUICK, probe_period_ms=10_000), probe=probe)
+            await asyncio.sleep(5)
+            world.host(NODE).clock.step(-7 * 86_400_000)
+            before = node.tier.stats.scrubbed_objects
+            await asyncio.sleep(15)
+            assert node.tier.stats.scrubbed_objects > before + 6
+            assert probed == 1
+
+        await world.start(NODE, live(), what="live")
+
+    play(scenario)
+
+
 def test_a_restart_goes_on_where_the_last_life_was() -> None:
     settings = replace(SLOW, byte_period_ms=600_000, save_period_ms=1_000)
 

@@ -2,6 +2,8 @@
 
 import asyncio
 from dataclasses import replace
+from math import inf
+from unittest.mock import patch
 
 import pytest
 
@@ -19,14 +21,18 @@ from tests.cold.tiering import (
     head_in,
     play,
     play_node,
+    second_partition,
 )
 from tests.hot.support import append, batch, read_values, values_of
 from tierlog.cold.clusterstate import decode_state
+from tierlog.cold.collector import REFUSED_MS, PartitionCollector
 from tierlog.cold.head import Incarnation
 from tierlog.cold.layout import STATE, cluster_prefix
+from tierlog.cold.merger import Merger
 from tierlog.cold.refusals import ForeignIncarnation
+from tierlog.cold.tiersettings import DAY_MS
 from tierlog.errors import TierlogError
-from tierlog.objectstore.errors import StoreLies
+from tierlog.objectstore.errors import StoreLies, StoreUnavailable
 from tierlog.objectstore.probe import probe
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
@@ -272,6 +278,36 @@ def test_a_clock_that_was_set_back_does_not_keep_records_from_the_bucket() -> No
     play(scenario)
 
 
+def test_a_clock_that_was_set_back_does_not_put_off_what_was_put_off_before() -> None:
+    async def scenario(world: SimWorld, bucket: SimBucket) -> None:
+        async def live() -> None:
+            node = TierNode(world.env(NODE), bucket)
+            node.settings = replace(node.settings, merge_interval_ms=20_000)
+            node.tiering = eager()
+            await node.open()
+            for number in range(8):
+                await node.produce_sealed(b"%d" % number)
+            await seconds(5)
+            (collector,) = (
+                one for one in node.partition.chores if isinstance(one, PartitionCollector)
+            )
+            (merger,) = (one for one in node.partition.chores if isinstance(one, Merger))
+            now_ms = node.env.clock.now_ms()
+            collector._refused["seg/x"] = now_ms + REFUSED_MS
+            assert now_ms < merger.due_from_ms < inf
+            orphans = node.tier.orphans
+            world.host(NODE).clock.step(-DAY_MS)
+            await seconds(2)
+            now_ms = node.env.clock.now_ms()
+            assert collector._refused["seg/x"] <= now_ms + REFUSED_MS
+            assert merger.due_from_ms <= now_ms + 20_000
+            assert orphans.due_from_ms <= now_ms + orphans._round_ms
+
+        await world.start(NODE, live(), what="live")
+
+    play(scenario)
+
+
 # Other leaders
 
 
@@ -391,6 +427,67 @@ def test_stopping_ends_what_is_under_way() -> None:
 
     for seed in range(5):
         play_node(scenario, seed)
+
+
+class Unlucky:
+    """A chore of the node to which the store, or a bug, does always the same."""
+
+    name = "unlucky"
+    due_from_ms = 0.0
+
+    def __init__(self, fault: Exception) -> None:
+        self.fault = fault
+        self.turns = 0
+
+    async def run(self) -> None:
+        self.turns += 1
+        raise self.fault
+
+
+@pytest.mark.parametrize("fault", [StoreUnavailable("one object"), OSError("disk"), KeyError("x")])
+def test_what_happens_to_a_chore_of_the_node_does_not_make_uploads_wait(fault: Exception) -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        chore = Unlucky(fault)
+        node.tier.chores.append(chore)
+        for number in range(1, 41):
+            await node.produce_sealed(b"x")
+            await seconds(2)
+            assert node.prefix.uploaded_end == number
+            assert (node.tier.pace.failure_count, node.tier.last_error) == (0, None)
+        assert 3 < chore.turns < 12, "with growing pauses"
+
+    play_node(scenario)
+
+
+def test_a_turn_that_stumbles_does_not_end_the_uploads_of_the_node() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        with patch.object(node.tier, "_look", side_effect=KeyError("a bug")):
+            await seconds(1)
+        await node.produce_sealed(b"a")
+        await seconds(15)
+        assert node.prefix.uploaded_end == 1
+
+    play_node(scenario)
+
+
+def test_a_partition_that_cannot_be_looked_at_does_not_keep_others_from_their_turn() -> None:
+    async def scenario(node: TierNode) -> None:
+        await node.open()
+        other = await second_partition(node)
+        with patch.object(node.partition, "look", side_effect=KeyError("a bug")):
+            append(other.log, batch(b"a"))
+            other.log.roll()
+            await other.log.settle()
+            await node.produce_sealed(b"a")
+            await seconds(15)
+            assert (node.prefix.uploaded_end, other.prefix.uploaded_end) == (0, 1)
+            assert node.partition.status.last_error is not None
+        await seconds(60)
+        assert node.prefix.uploaded_end == 1
+
+    play_node(scenario)
 
 
 def test_a_busy_partition_drops_and_lets_the_others_have_their_turn() -> None:

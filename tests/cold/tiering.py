@@ -123,6 +123,26 @@ class TierNode:
         await self.log.settle()
 
 
+async def second_partition(node: TierNode) -> TieredPartition:
+    """Of another topic, on the same node."""
+    topic_id, topic = "f" * 32, replace(TOPIC, name="other")
+    log = await node.tier.maker.open_log(
+        node.directory,
+        f"{topic_id}-0",
+        node.logs,
+        topic_id=topic_id,
+        topic=topic,
+        index=0,
+        leader_epoch=LeaderEpoch(1),
+        tiering=node.tiering,
+        is_first=True,
+    )
+    await node.tier.attach(
+        topic_id, topic, 0, log, leader_epoch=LeaderEpoch(1), tiering=node.tiering
+    )
+    return node.tier.partitions[topic_id, 0]
+
+
 def play(scenario: Callable[[SimWorld, SimBucket], Coroutine[Any, Any, T]], seed: int = 1) -> T:
     world = SimWorld(seed)
     return world.run(scenario(world, SimBucket(world.rng("bucket"), world=world)))

@@ -1,6 +1,9 @@
 """Slabs come back when the last view of them is gone, and not before."""
 
 import gc
+from unittest.mock import patch
+
+import pytest
 
 from tierlog.env import Slabs, mapped_bytes, may_lend
 
@@ -31,6 +34,17 @@ def test_what_is_too_large_or_too_many_gets_none() -> None:
     held = [slabs.take(SIZE), slabs.take(1)]
     assert all(one is not None for one in held)
     assert slabs.take(1) is None
+
+
+def test_a_slab_that_could_not_be_mapped_does_not_count() -> None:
+    slabs = Slabs(size=SIZE, count_max=1)
+    with (
+        patch("tierlog.env.slabs._mapped", side_effect=MemoryError),
+        pytest.raises(MemoryError),
+    ):
+        slabs.take(1)
+    assert slabs.used == 0
+    assert slabs.take(1) is not None
 
 
 def test_slices_are_lent_while_there_are_enough() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
+from unittest.mock import patch
 
 import pytest
 
@@ -422,6 +423,29 @@ def test_nothing_is_swapped_where_nothing_changes(disk: SimDisk) -> None:
     clean(log, syncs)
     assert next(iter(log.segments)) is segment
     assert [name for name in disk.listdir(log.path) if "cleaned" in name or "swap" in name] == []
+
+
+def test_what_nobody_foresaw_does_not_end_compaction(disk: SimDisk) -> None:
+    log, syncs = begin(disk)
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    seal(log, syncs)
+    cleaner, _ = cleaner_of(log)
+    cleaner._settings = replace(cleaner._settings, backoff_ms=0)
+    found = list(cleaner._candidates())
+
+    async def run() -> None:
+        with (
+            patch.object(cleaner, "_candidates", side_effect=[KeyError("a bug"), found, []]),
+            patch.object(cleaner, "clean", side_effect=ZeroDivisionError("another")),
+            pytest.raises(RuntimeError),
+        ):
+            await cleaner.run()
+
+    with patch("asyncio.sleep", side_effect=[None, None, RuntimeError("enough")]):
+        asyncio.run(run())
+    assert cleaner.stats.failures == 2
+    assert cleaner.stats.last_error == "t-0: another"
 
 
 def test_a_cleaning_that_fails_is_told_and_tried_later(disk: SimDisk) -> None:

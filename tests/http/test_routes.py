@@ -116,6 +116,7 @@ async def test_state_tells_the_node_down_to_the_partition(tmp_path: Path) -> Non
             "backlog_segments": 0,
             "upload_lag_ms": used["upload_lag_ms"],
             "upload_error": None,
+            "garbage_error": None,
             "fence": None,
         }
 

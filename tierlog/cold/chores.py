@@ -6,8 +6,8 @@ uploads and drops. It does a bounded piece of work and moves its time on; what t
 passes through, and the partition is tried again after a pause.
 
 A node has chores of its own as well (sweeps, scrubs): each runs beside the uploads, in a task of
-its own, never twice at once. Findings are noted and told, not raised: what a node's chore raises
-counts against the store and makes uploads wait.
+its own, never twice at once. What it raises puts off the chore alone, and is told; findings are
+noted, not raised.
 
 Chores of a partition that was fenced are not run: what is in its bucket is another leader's.
 """
@@ -27,12 +27,18 @@ class Chore(Protocol):
         """The topic was altered."""
         ...
 
+    def clock_set_back(self) -> None:
+        """What was put off by the clock before may lie too far ahead."""
+        ...
+
     async def run(self) -> None:
         """One piece of work, so that others have their turns."""
         ...
 
 
 class NodeChore(Protocol):
+    """One that is not due may be run, too, after the clock was set back: it plans anew."""
+
     @property
     def name(self) -> str: ...
 

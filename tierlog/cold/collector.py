@@ -22,18 +22,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from tierlog.cold import codec
 from tierlog.cold.cell import write_once
 from tierlog.cold.changes import Collected, SetPolicy
-from tierlog.cold.errors import ColdCorrupt
+from tierlog.cold.errors import ColdCorrupt, ColdError
 from tierlog.cold.expiry import covering, lot_ms, when_collected
 from tierlog.cold.layout import parse_segment_key
 from tierlog.cold.page import LeafPage
 from tierlog.cold.receipt import Deleted, decode_receipt, encode_receipt, receipt_for
 from tierlog.cold.refusals import SwapLost
-from tierlog.objectstore.errors import NoSuchObject, StoreUnavailable
+from tierlog.errors import Kind
+from tierlog.objectstore.errors import NoSuchObject, StoreDenied
 from tierlog.objectstore.port import Doomed
 from tierlog.types import Offset
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from typing import ClassVar
 
     from tierlog.cold.head import Garbage, Head, Policy
     from tierlog.cold.tiersettings import TierSettings, TopicTiering
@@ -50,6 +52,20 @@ LOT_PAGES_MAX = 8
 """Leaf pages that take their segments with them, in one lot: some 2,000 objects."""
 REFUSED_MS = 3_600_000
 """Until what may not go is looked at again, if no other HEAD comes before."""
+
+
+ABSENT_MS = 60_000
+"""Until a page that was not there is asked for once more."""
+
+
+class Uncollected(ColdError):
+    """Garbage stays in the bucket for now; `is_trouble`: somebody may have to act."""
+
+    kind: ClassVar[Kind] = Kind.RETRY
+
+    def __init__(self, reason: str, *, is_trouble: bool = True) -> None:
+        super().__init__(reason)
+        self.is_trouble = is_trouble
 
 
 class Doom(NamedTuple):
@@ -82,11 +98,18 @@ class PartitionCollector:
         self._policy_of = policy_of
         self._refused: dict[str, float] = {}
         """Garbage that may not go yet, and when it is looked at again."""
+        self._absent: set[str] = set()
+        """Pages that the store did not have when it was last asked for them."""
         self._prefix.watch(self.look)
         self.look()
 
     def reconfigure(self, tiering: TopicTiering) -> None:
         """What is garbage stays it."""
+
+    def clock_set_back(self) -> None:
+        latest_ms = self._env.clock.now_ms() + REFUSED_MS
+        self._refused = {key: min(ms, latest_ms) for key, ms in self._refused.items()}
+        self.look()
 
     # When
 
@@ -120,16 +143,37 @@ class PartitionCollector:
     async def run(self) -> None:
         """One lot."""
         known = await self._uploader.claimed()
-        lot = [await self._opened(one) for one in self._lot(known, self._env.clock.now_ms())]
+        due = self._lot(known, self._env.clock.now_ms())
+        try:
+            await self._go_through(due)
+        except Uncollected as why:
+            self._put_off(due, why)
+        self.look()
+
+    async def _go_through(self, due: Sequence[Garbage]) -> None:
+        lot = [await self._opened(one) for one in due]
         head = await self._read_back()
         if lot and await self._is_policy_current(head):
             lot = [one for one in lot if await self._may_go(one, head)]
             if lot:
                 await self._collect(lot, head)
-        self.look()
+                self._uploader.status.garbage_error = None
+
+    def _put_off(self, due: Sequence[Garbage], why: Uncollected) -> None:
+        """As a whole, so that it is the same lot later. Not raised: a store that refuses deletions
+        still takes uploads."""
+        status = self._uploader.status
+        if why.is_trouble and status.garbage_error is None:
+            logger.warning("%s: garbage stays in the store: %s", self._uploader.name, why)
+        if why.is_trouble:
+            status.garbage_error = str(why)
+        again_ms = self._env.clock.now_ms() + (REFUSED_MS if why.is_trouble else ABSENT_MS)
+        self._refused.update((one.key, again_ms) for one in due)
 
     async def _opened(self, one: Garbage) -> Doom:
-        """With what a page takes along. One that is gone was collected: only HEAD does not know."""
+        """With what a page takes along. One that is gone was collected: only HEAD does not know.
+        But a store may miss an object for a moment, and HEAD would forget what it lists: it is
+        believed when it says so again, a turn later."""
         if (name := parse_segment_key(one.key)) is not None:
             return Doom(one, (_deleted(one, base=name.base, last=name.last),))
         if one.segments_from < 0:
@@ -137,7 +181,11 @@ class PartitionCollector:
         try:
             got = await self._store.get(self._prefix.full_key(one.key))
         except NoSuchObject:
-            return Doom(one, ())
+            if one.key in self._absent:
+                return Doom(one, ())
+            self._absent.add(one.key)
+            raise Uncollected(f"{one.key} is not there", is_trouble=False) from None
+        self._absent.discard(one.key)
         if sha256(got.data).hexdigest() != one.sha256:
             raise ColdCorrupt(one.key, "its SHA-256 is not the published one")
         page = codec.decode_page(got.data, key=one.key)
@@ -234,14 +282,18 @@ class PartitionCollector:
         self._stats.collected_objects += len(segments) + len(pages)
         self._stats.collected_bytes += sum(one.size for one in segments)
         keys = [one.garbage.key for one in lot]
+        self._absent.difference_update(keys)
         self._prefix.adopt(await self._publisher.commit(Collected(keys)))
 
     async def _delete(self, doomed: Sequence[Doomed]) -> None:
         full = [Doomed(self._prefix.full_key(key), version_id) for key, version_id in doomed]
         for start in range(0, len(full), DELETES_MAX):
-            failed = await self._store.delete(full[start : start + DELETES_MAX])
+            try:
+                failed = await self._store.delete(full[start : start + DELETES_MAX])
+            except StoreDenied as fault:
+                raise Uncollected(str(fault)) from fault
             for key, reason in failed:
-                raise StoreUnavailable(f"{key} and {len(failed) - 1} more stay: {reason}")
+                raise Uncollected(f"{key} and {len(failed) - 1} more: {reason}")
 
     async def _write_receipt(self, segments: Sequence[Deleted], head: Head) -> None:
         receipt = receipt_for(head, segments, now_ms=self._env.clock.now_ms())

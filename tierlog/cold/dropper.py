@@ -60,7 +60,7 @@ class PartitionDropper:
         self._prefix = uploader.prefix
         self._stats = stats
         self._published: list[_Published] = []
-        """Both columns rise; the last covers everything that is cold."""
+        """Neither column falls; the last covers everything that is cold."""
         self._note()
 
     def _note(self) -> None:
@@ -69,9 +69,18 @@ class PartitionDropper:
         if head is not None and (not noted or head.next_offset > noted[-1].next_offset):
             noted.append(_Published(head.next_offset, head.published_ms))
 
+    def _not_from_the_future(self, now_ms: int) -> None:
+        """The clock was ahead and is right now: what it dated then counts from here on."""
+        noted = self._published
+        for place in range(len(noted) - 1, -1, -1):
+            if noted[place].ms <= now_ms:
+                break
+            noted[place] = noted[place]._replace(ms=now_ms)
+
     def due(self, now_ms: int) -> list[SealedSegment]:
         """Cold segments that local retention lets go, oldest first."""
         self._note()
+        self._not_from_the_future(now_ms)
         log, found = self._log, list[SealedSegment]()
         bytes_max, window_ms = self.tiering.local_retention_bytes, self.tiering.local_retention_ms
         excess = log.size_bytes - bytes_max if bytes_max >= 0 else -1
@@ -103,9 +112,9 @@ class PartitionDropper:
         return inf if published_ms is None else published_ms + window_ms
 
     def _age_ms(self, segment: SealedSegment, now_ms: int) -> int:
-        """Since its publish. -1: unknown, or the clock went back."""
+        """Since its publish. -1: unknown."""
         published_ms = self.published_ms(segment)
-        return -1 if published_ms is None else max(now_ms - published_ms, -1)
+        return -1 if published_ms is None else now_ms - published_ms
 
     def published_ms(self, segment: SealedSegment) -> int | None:
         """When it was in a HEAD at the latest, as far as is known; None: it is not cold."""

@@ -68,6 +68,10 @@ class PartitionExpirer:
         self._retry_ms = 0
         self.look()
 
+    def clock_set_back(self) -> None:
+        self._retry_ms = 0
+        self.look()
+
     # When
 
     def look(self) -> None:
@@ -181,7 +185,7 @@ class PartitionExpirer:
 def _front(head: Head) -> tuple[object, ...]:
     """Changes whenever another segment may be the next to expire."""
     first = next((rows[0].base for rows in (head.indexes, head.leaves, head.entries) if rows), -1)
-    return first, head.garbage_end, head.log_start, head.policy_version, head.policy
+    return first, head.garbage_end, head.log_start, head.policy_version, head.policy, head.holds
 
 
 def _mark(head: Head) -> tuple[object, ...]:

@@ -108,6 +108,10 @@ class Merger:
         self._tiering = tiering
         self._head_changed()
 
+    def clock_set_back(self) -> None:
+        if self.due_from_ms < inf:
+            self._look_again(soon=False)
+
     def _head_changed(self) -> None:
         """Another HEAD is known: there may be something to merge in a while."""
         if self.due_from_ms == inf:

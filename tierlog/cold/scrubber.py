@@ -101,7 +101,7 @@ class Scrubber:
         self._totals_ms = -1
 
     async def run(self) -> None:
-        """What is due. Raises what the store does: then it waits, and the tier knows."""
+        """What is due. Raises what the store does: then it waits."""
         now_ms = self._env.clock.now_ms()
         if not self._is_loaded:
             await self._load(now_ms)
@@ -117,9 +117,12 @@ class Scrubber:
         await self._save_if_due()
 
     async def _work(self) -> None:
-        if self._env.clock.now_ms() >= self._next_probe_ms:
+        now_ms, period_ms = self._env.clock.now_ms(), self._settings.probe_period_ms
+        # No further ahead than a period: the clock may have been set back.
+        self._next_probe_ms = min(self._next_probe_ms, now_ms + period_ms)
+        if now_ms >= self._next_probe_ms:
             await self._probe()
-            self._next_probe_ms = self._env.clock.now_ms() + self._settings.probe_period_ms
+            self._next_probe_ms = self._env.clock.now_ms() + period_ms
         for name, step in (
             ("manifests", self._step_manifest),
             ("objects", self._step_object),

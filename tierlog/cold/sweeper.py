@@ -126,6 +126,9 @@ class Sweeper:
     async def run(self) -> None:
         """All whose time has come. What is wrong with one does not keep the next from its turn."""
         now_ms = self._env.clock.now_ms()
+        latest_ms = now_ms + max(self._settings.backoff_ms_max, self._settings.sweep_retry_ms)
+        for topic_id, not_before_ms in self._not_before_ms.items():  # The clock was set back.
+            self._not_before_ms[topic_id] = min(not_before_ms, latest_ms)
         for topic_id, note in self.waiting.items():
             if self._due_ms(topic_id, note) > now_ms:
                 continue

@@ -54,6 +54,9 @@ START_SECONDS = 5.0
 PARTITIONS_A_TURN = 200
 """Looked at before everybody else has a turn: some 5 ms where all have much to do."""
 
+STUMBLED_S = 10.0
+"""After something that nobody foresaw, before the next turn."""
+
 PolicyOf: TypeAlias = Callable[[str], Awaitable[Policy | None]]
 
 POLICIES_AT_ONCE = 16
@@ -131,6 +134,7 @@ class ColdTier:
         )
         self._failing: set[TieredPartition] = set()
         """Since something last went well."""
+        self._looked_ms = 0
         self._slots = asyncio.Semaphore(settings.uploads_at_once)
         self._loop: asyncio.Task[None] | None = None
         self.sweeper = Sweeper(
@@ -153,7 +157,7 @@ class ColdTier:
             data=data,
         )
         self.chores += (self.sweeper, self.orphans)
-        self._node_chores = NodeChores(env, self.chores, self._guarded)
+        self._node_chores = NodeChores(env, self.chores, settings, self.stats, self._guarded)
         self.maker.trouble = self._trouble
 
     @property
@@ -216,8 +220,11 @@ class ColdTier:
         return partition.prefix
 
     def _is_idle(self) -> bool:
-        """Whether nothing waits to be uploaded."""
-        return not any(one.status.backlog_segments for one in self.partitions.values())
+        """Whether nothing waits to be uploaded that can be: what is fenced or fails may never."""
+        return not any(
+            one.status.backlog_segments and not one.is_fenced and not one.pace.is_paused
+            for one in self.partitions.values()
+        )
 
     def reconfigure(self, topic_id: str, topic: TopicRecord, tiering: TopicTiering) -> None:
         """The topic was altered: it is written to STATE, and its partitions go by it."""
@@ -272,15 +279,30 @@ class ColdTier:
     # The loop
 
     async def _run(self, prepared: asyncio.Task[None]) -> None:
-        """Once refused, it goes on looking: how much waits is worth knowing then."""
-        await prepared
+        """For ever. A bug of ours in one turn must not end the uploads of the node."""
+        turn = self._first_turn(prepared)
         while True:
-            if self.refusal is None and not self._pace.is_paused:
-                await self._catch_up()
-            await self._look()
-            if self._is_open:
-                self._node_chores.begin()
-            await asyncio.sleep(self._settings.check_interval_ms / 1000)
+            pause_s = self._settings.check_interval_ms / 1000
+            try:
+                await turn
+            except Exception:
+                logger.exception("the cold tier stumbled")
+                self.stats.failure_count += 1
+                pause_s = STUMBLED_S
+            await asyncio.sleep(pause_s)
+            turn = self._turn()
+
+    async def _first_turn(self, prepared: asyncio.Task[None]) -> None:
+        await prepared
+        await self._turn()
+
+    async def _turn(self) -> None:
+        """Once refused, it goes on looking: how much waits is worth knowing then."""
+        if self.refusal is None and not self._pace.is_paused:
+            await self._catch_up()
+        await self._look()
+        if self._is_open:
+            self._node_chores.begin()
 
     @property
     def _is_open(self) -> bool:
@@ -297,14 +319,26 @@ class ColdTier:
 
     async def _look(self) -> None:
         """Seal what has waited for too long; let those work who have something to do."""
-        now_ms = self._env.clock.now_ms()
-        is_open = self._is_open
+        before_ms, now_ms = self._looked_ms, self._env.clock.now_ms()
+        self._looked_ms, is_open = now_ms, self._is_open
         all_of_them = list(self.partitions.items())
         for first in range(0, len(all_of_them), PARTITIONS_A_TURN):
             for key, partition in all_of_them[first : first + PARTITIONS_A_TURN]:
-                if partition.look(now_ms) and is_open:
+                if now_ms < before_ms:
+                    partition.clock_set_back()
+                if self._has_work(partition, now_ms) and is_open:
                     self._begin(key, partition)
             await asyncio.sleep(0)
+
+    def _has_work(self, partition: TieredPartition, now_ms: int) -> bool:
+        try:
+            return partition.look(now_ms)
+        except Exception as fault:
+            # A bug of ours: the others are looked at all the same.
+            if not partition.pace.is_paused:
+                logger.exception("%s cannot be looked at", partition.uploader.name)
+                self._blame(fault, partition)
+            return False
 
     def _begin(self, key: tuple[str, int], partition: TieredPartition) -> None:
         """Unless it is at work, or was detached while somebody else had a turn."""

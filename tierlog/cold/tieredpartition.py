@@ -129,6 +129,11 @@ class TieredPartition:
             chore.reconfigure(tiering)
         self._quiet = None
 
+    def clock_set_back(self) -> None:
+        for chore in self.chores:
+            chore.clock_set_back()
+        self._quiet = None
+
     def look(self, now_ms: int) -> bool:
         """Seal what has waited for too long. Whether there is something to do."""
         has_chore = False

@@ -72,3 +72,5 @@ class PartitionStatus:
     """None once it went well again."""
     failure_count: int = 0
     """In a row."""
+    garbage_error: str | None = None
+    """Why the store keeps what it was to delete; uploads do not wait for it."""

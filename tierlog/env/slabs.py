@@ -60,7 +60,12 @@ class Slabs:
             if self._count >= self.count_max:
                 return None
             self._count += 1
-        return _mapped(self.size)
+        try:
+            return _mapped(self.size)
+        except BaseException:
+            with self._lock:
+                self._count -= 1  # Memory was short for a moment: there may be some later.
+            raise
 
 
 def _mapped(size: int) -> mmap.mmap:

@@ -107,8 +107,14 @@ class Cleaner:
         """For ever."""
         while True:
             await asyncio.sleep(self._settings.backoff_ms / 1000)
-            while (dirtiest := await self._dirtiest()) is not None:
-                await self._try(dirtiest)
+            try:
+                while (dirtiest := await self._dirtiest()) is not None:
+                    await self._try(dirtiest)
+            except Exception as fault:
+                # A bug of ours: it is told, and must not end compaction until a restart.
+                logger.exception("the cleaner stumbled")
+                self.stats.failures += 1
+                self.stats.last_error = str(fault)
 
     def dirt_of(self, one: Candidate) -> Dirt:
         return measure(
@@ -149,6 +155,12 @@ class Cleaner:
             self._rest(one)
         except (LogError, BatchError, OSError) as fault:
             logger.warning("%s could not be cleaned: %s", one.name, fault)
+            self.stats.failures += 1
+            self.stats.last_error = f"{one.name}: {fault}"
+            self._rest(one)
+        except Exception as fault:
+            # A bug of ours: it is told, and must not keep the other logs from being cleaned.
+            logger.exception("%s could not be cleaned", one.name)
             self.stats.failures += 1
             self.stats.last_error = f"{one.name}: {fault}"
             self._rest(one)
@@ -200,7 +212,7 @@ class Cleaner:
             cleaned = await self._drive(rewrite(self._env.disk, log.path, group, sweep))
             if cleaned.is_changed:
                 log.begin_swap(group, cleaned.numbers)
-        except (LogError, BatchError, OSError):
+        except Exception:
             await self._discard(log, group)
             raise
         if not cleaned.is_changed:

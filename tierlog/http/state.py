@@ -238,6 +238,7 @@ def uploads_of(tiered: TieredPartition | None) -> dict[str, object]:
         "backlog_segments": status.backlog_segments,
         "upload_lag_ms": status.lag_ms,
         "upload_error": status.last_error,
+        "garbage_error": status.garbage_error,
         "fence": None if tiered.prefix.fence is None else str(tiered.prefix.fence),
     }
 
