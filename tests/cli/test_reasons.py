@@ -56,7 +56,7 @@ def test_size_tells_the_bytes_and_the_time_at_the_present_rate() -> None:
     by_size = reason("expire", "retention.bytes", bytes_left=1_800_000_000, at_ms=NOW + 6 * HOUR)
     assert said(by_size) == "expires after 1.8 GB more, at the present rate 20:00 (retention.bytes)"
     unknown = by_size | {"at_ms": None}
-    assert said(unknown) == "expires after 1.8 GB more, not known when (retention.bytes)"
+    assert said(unknown) == "expires after 1.8 GB more (retention.bytes)"
 
 
 def test_what_is_due_is_told_so_with_the_time_of_the_last() -> None:

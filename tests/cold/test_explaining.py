@@ -252,9 +252,14 @@ def test_size_counts_over_both_tiers_and_the_rate_says_when() -> None:
 
 def test_of_time_and_size_the_sooner_counts() -> None:
     rules = replace(RULES, retention_bytes=1_000_000)
-    assert reason_of(facts(rules=rules, cold=[cold(0, 10)])).why is Why.RETENTION_MS
-    soon = facts(rules=replace(rules, retention_bytes=100), cold=[cold(0, 10)], bytes_per_s=1)
+    late = facts(rules=rules, cold=[cold(0, 10)], bytes_per_s=1)
+    assert reason_of(late).why is Why.RETENTION_MS
+    soon = replace(late, rules=replace(rules, retention_bytes=100))
     assert reason_of(soon).why is Why.RETENTION_BYTES
+    # Without a rate nobody knows which of them that is.
+    by_time, by_size = only(replace(soon, bytes_per_s=None)).reasons
+    assert (by_time.why, by_time.at_ms) == (Why.RETENTION_MS, NOW + 6 * DAY + 1)
+    assert (by_size.why, by_size.at_ms, by_size.bytes_left) == (Why.RETENTION_BYTES, None, 100)
 
 
 def test_without_limits_a_segment_is_kept_for_ever_and_a_compacted_topic_does_not_expire() -> None:

@@ -74,9 +74,10 @@ class Losses:
         bucket, keys = self._bucket, PLACES[0].keys
         heads = bucket.versions(keys.head)
         head = decode_head(heads[-1], key=keys.head)
-        listed = sorted(key for key in bucket.shelf.items if key.startswith(keys.full("seg/")))
+        # Of one offset the last is the owner's: others are of uploads that came to nothing.
+        there = sorted(key for key in bucket.shelf.items if key.startswith(keys.full("seg/")))
         gone, wrong = (
-            next(key for key in listed if f"/seg/{base:020d}-" in key)
+            next(key for key in reversed(there) if f"/seg/{base:020d}-" in key)
             for base in (head.next_offset - 2, head.next_offset - 4)
         )
         self._right = {key: bucket.shelf.items[key].data for key in (gone, wrong)}

@@ -48,7 +48,7 @@ SENTENCES = {
     ("drop", "for ever"): "stays on the disk (local.retention.ms=-1)",
     ("drop", "fenced"): "stays on the disk: published by another node",
     ("expire", "retention.ms"): "expires {at} (retention.ms)",
-    ("expire", "retention.bytes"): "expires after {bytes} more, {about} (retention.bytes)",
+    ("expire", "retention.bytes"): "expires after {bytes} more{about} (retention.bytes)",
     ("expire", "for ever"): "kept for ever (retention.ms=-1)",
     ("expire", "cleanup.policy"): "not expired (cleanup.policy)",
     ("expire", "hold"): "hold {detail} until released",
@@ -80,9 +80,7 @@ def sentence(reason: dict[str, Any], *, store: dict[str, Any] | None, now_ms: in
     fields = {
         "at": span(reason, now_ms),
         "last": "" if at_ms is None else moment(reason["until_ms"] or at_ms, now_ms),
-        "about": "not known when"
-        if at_ms is None
-        else f"at the present rate {span(reason, now_ms)}",
+        "about": "" if at_ms is None else f", at the present rate {span(reason, now_ms)}",
         "bytes": "" if left is None else show_bytes(left),
         "detail": reason["detail"],
         "garbage": f"garbage ({reason['detail']})" if reason["detail"] else "garbage",

@@ -252,27 +252,30 @@ class _Life:
     def _end(self, base: Offset) -> tuple[Reason, ...]:
         """When it expires; and how long its object stays then, if somebody locked it."""
         row, outlook = self._outlook(base)
-        reason = self._expiry(row, outlook)
-        free_ms = inf if reason.at_ms is None else reason.at_ms + self._rules.grace_ms
+        reasons = self._expiry(row, outlook)
+        times = [one.at_ms for one in reasons if one.at_ms is not None]
+        free_ms = min(times) + self._rules.grace_ms if times else inf
         locked_ms = outlook.locked_until_ms
-        if locked_ms < 0 or (locked_ms <= free_ms and not isinf(free_ms)):
-            return (reason,)
-        return reason, Reason(step=Step.DELETE, why=Why.RETAIN_UNTIL, at_ms=locked_ms)
+        if locked_ms < 0 or locked_ms <= free_ms < inf:
+            return reasons
+        return *reasons, Reason(step=Step.DELETE, why=Why.RETAIN_UNTIL, at_ms=locked_ms)
 
-    def _expiry(self, row: Cold | None, outlook: Outlook) -> Reason:
+    def _expiry(self, row: Cold | None, outlook: Outlook) -> tuple[Reason, ...]:
         if not self._rules.expires:
-            return Reason(step=Step.EXPIRE, why=Why.COMPACTED)
+            return (Reason(step=Step.EXPIRE, why=Why.COMPACTED),)
         if (held := outlook.hold) is not None:
             is_in = row is not None and held.start < row.next_offset and held.end > row.base
             why = Why.HOLD if is_in else Why.BEHIND_HOLD
-            return Reason(step=Step.EXPIRE, why=why, detail=held.id)
+            return (Reason(step=Step.EXPIRE, why=why, detail=held.id),)
         found = [one for one in (_by_time(outlook), self._by_size(outlook)) if one is not None]
         if not found:
-            return Reason(step=Step.EXPIRE, why=Why.FOR_EVER)
-        reason = min(found, key=_when)
-        if reason.at_ms is None or reason.at_ms > self._facts.now_ms:
-            return reason
-        return _obstacle(self._facts, Step.EXPIRE) or replace(reason, is_due=True)
+            return (Reason(step=Step.EXPIRE, why=Why.FOR_EVER),)
+        first = min(found, key=_when)
+        if first.at_ms is not None and first.at_ms <= self._facts.now_ms:
+            return (_obstacle(self._facts, Step.EXPIRE) or replace(first, is_due=True),)
+        # How soon the bytes come, nobody may know: then either may be the first.
+        is_known = all(one.at_ms is not None for one in found)
+        return (first,) if is_known else tuple(found)
 
     def _by_size(self, outlook: Outlook) -> Reason | None:
         first, last = outlook.missing_bytes, outlook.last_missing_bytes
