@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install format lint types unit test check demo bench bench-kafka native simulate fuzz powerloss crashpoints tamper planted minio-up minio-down clean
+.PHONY: help install format lint types unit test check demo bench bench-kafka native simulate fuzz powerloss crashpoints tamper soak planted minio-up minio-down clean
 
 help: ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -70,6 +70,10 @@ crashpoints: $(STAMP) ## Stop the cold tier at each I/O call; CRASHPOINTS="--cou
 
 tamper: $(STAMP) ## Damage a bucket a thousand times; an audit must find each
 	$(BIN)/python -m tests.tamper.search $(TAMPER)
+
+MINUTES ?= 60
+soak: $(STAMP) ## Load and faults for MINUTES; SOAK="--store minio --seed 7 --json"
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(SOAK)
 
 planted: $(STAMP) ## Search anew for every planted bug, and say which seed found it
 	$(BIN)/python -m tests.planted.search

@@ -5,6 +5,7 @@ simulated ones, so an hour takes seconds, and their cost counts with that of the
 real, with pages; segments are not there: the store answers for them from the manifests.
 """
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -55,18 +56,19 @@ class Manifested(MemoryStore):
     def __init__(self, env: Env) -> None:
         super().__init__(env.clock)
         self.segments: dict[str, Entry] = {}
+        self.by_partition: dict[str, list[Stat]] = {}
+        """By prefix."""
 
     async def head(self, key: str, *, version_id: str | None = None) -> Stat:
-        entry = self.segments.get(key)
-        return (
-            await super().head(key, version_id=version_id) if entry is None else _stat(key, entry)
-        )
+        if (entry := self.segments.get(key)) is not None:
+            return _stat(key, entry)
+        return await super().head(key, version_id=version_id)
 
     async def list(self, prefix: str, *, after: str = "") -> AsyncIterator[Sequence[Stat]]:
         async for page in super().list(prefix, after=after):
             yield page
-        if prefix.count("/") > 2:  # Of a partition: HEAD and pages come first in any order.
-            yield [_stat(key, one) for key, one in self.segments.items() if key.startswith(prefix)]
+        if prefix in self.by_partition:
+            yield self.by_partition[prefix]
 
 
 def _stat(key: str, entry: Entry) -> Stat:
@@ -103,8 +105,6 @@ class IdleTier:
         return world.run(start())
 
     async def _live(self, env: Env, seconds: float) -> Figures:
-        import asyncio
-
         kept = Manifested(env)
         store = Counted(kept)
         heads = await self._fill(env, kept)
@@ -157,6 +157,7 @@ class IdleTier:
             await store.put(keys.head, BytesBody(encode_head(head)))
             await copies.save(head)
             store.segments.update({keys.full(one.key): one for one in entries})
+            store.by_partition[keys.prefix] = [_stat(keys.full(one.key), one) for one in entries]
             heads.append(head)
         return heads
 

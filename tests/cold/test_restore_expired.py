@@ -68,6 +68,6 @@ def test_an_object_that_is_missing_above_the_start_is_told() -> None:
         await old.store.delete([Doomed(keys[0])])
         report = await old.restore()
         assert not report.is_sound
-        assert "is missing" in " ".join(report.partitions[0].problems)
+        assert "object-missing" in " ".join(report.partitions[0].problems)
 
     play(scenario)

@@ -18,6 +18,8 @@ from tests.soak.ledger import Ledger
 IN_FLIGHT_MAX = 2_000
 ASK_S = 5.0
 LONG_MS = 2**31 - 1
+REPLAY_S = 0.5
+"""Between two replays: readers share the cores with the node."""
 QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 300}
 READING = {
     **QUIET,
@@ -135,7 +137,7 @@ class Load:
             for index, ledger in enumerate(self.ledgers):
                 with closing(self._reader()) as reader:
                     self._replay_once(reader, index, ledger)
-            self._ending.wait(0.2)
+            self._ending.wait(REPLAY_S)
 
     def _replay_once(self, reader: Any, index: int, ledger: Ledger) -> None:
         end, start = ledger.acked_end, self._start_of(reader, index)

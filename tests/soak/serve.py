@@ -37,7 +37,7 @@ def quicken(tempo: Tempo) -> None:
 
     tiering.tier_settings_of = quick
     orphanfinder.REQUESTS_PER_SECOND = tempo.orphan_requests_per_second
-    scrubber.SETTINGS = ScrubSettings(
+    scrubber.SETTINGS = ScrubSettings(  # type: ignore[attr-defined]  # by its own name there
         manifest_period_ms=tempo.scrub_manifests_ms,
         object_period_ms=tempo.scrub_manifests_ms,
         byte_period_ms=tempo.scrub_bytes_ms,

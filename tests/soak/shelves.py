@@ -68,6 +68,8 @@ class FolderShelf:
         self.url = f"file://{path}"
 
     def measure(self) -> Measure:
+        """Raises `OSError` while it is away."""
+        self._path.stat()
         return measured(files_in(self._path))
 
     @contextlib.contextmanager

@@ -24,9 +24,9 @@ from tests.soak.sampler import Sampler
 from tests.soak.shelves import Measure
 from tests.soak.world import PARTITIONS, World
 
-FLOW = 120
+FLOW = 60
 """Records of each partition of the steady topic, before and after a fault of a round."""
-HELD = 200
+HELD = 120
 """The same, while retention is lifted."""
 
 

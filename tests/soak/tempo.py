@@ -89,7 +89,7 @@ LONG = Tempo(
 )
 
 SHORT = Tempo(
-    retention_ms=2_000,
+    retention_ms=1_500,
     local_retention_ms=300,
     upload_lag_ms=300,
     segment_bytes=16 << 10,
