@@ -76,8 +76,9 @@ class ConfluentMember:
 
     def turn(self) -> None:
         for one in self._consumer.consume(500, TURN_S):
-            if one.error() is None:
-                self.read.append((one.partition(), one.offset()))
+            partition, offset = one.partition(), one.offset()
+            if one.error() is None and partition is not None and offset is not None:
+                self.read.append((partition, offset))
         self.partitions = {one.partition for one in self._consumer.assignment()}
 
     def commit(self) -> None:
@@ -230,7 +231,7 @@ def _aio_assignor(strategy: str) -> Any:
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-    class OwnSticky(StickyPartitionAssignor):
+    class OwnSticky(StickyPartitionAssignor):  # type: ignore[misc]  # it has no types
         """It keeps what its member has in its class: members of one process need one each."""
 
     return {

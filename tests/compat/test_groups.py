@@ -45,7 +45,7 @@ def client(request: pytest.FixtureRequest) -> GroupDriver:
 @pytest.fixture
 def topic(request: pytest.FixtureRequest, server: str) -> str:
     """One for each test, with a record in every partition."""
-    name = request.node.name.replace("[", ".").replace("]", "")[-80:]
+    name: str = request.node.name.replace("[", ".").replace("]", "")[-80:]
     make(server, name, PARTITIONS)
     return name
 

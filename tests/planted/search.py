@@ -12,8 +12,9 @@ from tests.planted.broker_bugs import BROKER_BUGS
 from tests.planted.bugs import BUGS, Bug
 from tests.planted.cleaner_bugs import CLEANER_BUGS
 from tests.planted.cold_bugs import COLD_BUGS
+from tests.planted.group_bugs import GROUP_BUGS
 
-ALL = (*BUGS, *CLEANER_BUGS, *BROKER_BUGS, *COLD_BUGS)
+ALL = (*BUGS, *CLEANER_BUGS, *BROKER_BUGS, *COLD_BUGS, *GROUP_BUGS)
 
 
 def find(bug: Bug, seeds: range) -> tuple[int, str] | None:

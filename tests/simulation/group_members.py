@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.simulation.broker_clients import Ledger, WatchedClient
-from tierlog.client import ClientError
+from tierlog.client import Client, ClientError
 from tierlog.client.connection import Connection
 from tierlog.client.values import TopicPartition
 from tierlog.env import Env
@@ -146,7 +146,7 @@ class GroupMember:
 class Session:
     """A member between two starts of its process."""
 
-    def __init__(self, of: GroupMember, env: Env, client: WatchedClient) -> None:
+    def __init__(self, of: GroupMember, env: Env, client: Client) -> None:
         self._of = of
         self._notes = of.notes
         self._env = env
@@ -174,8 +174,12 @@ class Session:
             await self._join()
         await self._beat_if_due()
         await self._read()
+        if not self._notes.is_calm and self._env.rng.random() < 0.05:
+            await asyncio.sleep(self._env.rng.random() * 4)  # Its group goes on without it.
         if self._env.rng.random() < 0.7:
             await self._commit()
+        if self._env.rng.random() < 0.4:
+            await self._look()
         if not self._notes.is_calm and self._env.rng.random() < 0.03:
             await self._leave()
 
@@ -230,6 +234,12 @@ class Session:
         self._is_joined = True
         self._beaten = self._env.clock.monotonic()
         notes.holding[self._of.name] = self.generation, frozenset(partitions)
+
+    async def _look(self) -> None:
+        """What is committed for all partitions, whosever they are."""
+        acked = dict(self._notes.acked)
+        for partition, offset in (await self._committed(list(range(PARTITIONS)))).items():
+            self._notes.sees_committed(partition, offset, acked.get(partition, 0))
 
     async def _committed(self, partitions: list[int]) -> dict[int, int]:
         topics = [fetching.OffsetFetchRequestTopics(name=TOPIC, partition_indexes=partitions)]
@@ -301,7 +311,7 @@ class Session:
         )
         refusals = [one for topic in answer.topics for one in topic.partitions if one.error_code]
         for one in refusals:
-            raise Setback(ErrorCode(one.error_code))
+            raise Setback(code_of(one.error_code))
         for partition, offset in offsets.items():
             self._notes.acked[partition] = max(self._notes.acked[partition], offset)
         self._committed_at |= offsets
@@ -339,12 +349,16 @@ class Session:
         return await router.connection_to(1, LANE)
 
     def _check(self, answer: Any) -> None:
-        code = ErrorCode(answer.error_code)
+        code = code_of(answer.error_code)
         if code is ErrorCode.NONE:
             return
         if code not in PASSING | FORGOTTEN | REJOIN:
             self._notes.complain(f"nobody gave a reason for {code.name}")
         raise Setback(code)
+
+
+def code_of(number: int) -> ErrorCode:
+    return ErrorCode(number)  # type: ignore[call-arg]  # by its value, as enums can
 
 
 def pack(partitions: list[int]) -> bytes:

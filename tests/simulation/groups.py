@@ -280,6 +280,8 @@ FAULTS = (
     broker.stop,
     broker.kill,
     broker.cut_power,
+    broker.cut_power,
+    broker.cut_power_in_a_call,
     broker.cut_power_in_a_call,
     broker.fail_fsync,
     broker.fill_disk,
