@@ -108,6 +108,62 @@ async def test_consumers_see_the_beginning_move(lives: Lives) -> None:
         assert await served.values("t", 2) == [b"c"]
 
 
+def retention_soon(lives: Lives) -> None:
+    lives.settings = replace(lives.settings, log_retention_check_interval_ms=1000)
+
+
+@in_world
+async def test_where_nothing_is_copied_retention_goes_by_time_on_the_local_log(
+    lives: Lives,
+) -> None:
+    retention_soon(lives)
+    async with lives.node() as served:
+        topic = await served.tiered("t", retention_ms="60000")
+        await served.make_cold("t", b"a")
+        assert await alter(served, "true", name="remote.log.copy.disable") == ErrorCode.NONE
+        await served.seal("t", b"b")
+        await asyncio.sleep(30)
+        await served.seal("t", b"c")
+        assert served.at("t").log_start == 0
+        await asyncio.sleep(40)
+        one = served.at("t")
+        assert (one.log.log_start, one.log_start, one.log.trimmed_to) == (2, 2, 2)
+        assert await alter(served, "false", name="remote.log.copy.disable") == ErrorCode.NONE
+        await until(lambda: one.cold is not None and one.cold.uploaded_end == 3)
+        assert [entry.base for entry in lives.head(topic).entries] == [2]
+        assert await served.values("t", 2) == [b"c"]
+
+
+@in_world
+async def test_where_nothing_is_copied_retention_goes_by_size_over_both_tiers(lives: Lives) -> None:
+    retention_soon(lives)
+    async with lives.node() as served:
+        topic = await served.tiered("t", retention_bytes="5000")
+        await served.make_cold("t", b"a" * 1000)
+        await served.make_cold("t", b"b" * 1000)
+        assert await alter(served, "true", name="remote.log.copy.disable") == ErrorCode.NONE
+        for count in range(3, 13):
+            await served.seal("t", b"x" * 1000)
+            await asyncio.sleep(10)
+            one = served.at("t")
+            left = one.log.log_end - one.log_start
+            # An object is a little larger than the segment it was made of.
+            assert min(count, 4) <= left <= 6, "the oldest go first, wherever they are"
+        assert lives.head(topic).log_start == 2
+        assert one.log.log_start == one.log_start == one.log.trimmed_to > 5
+
+
+@in_world
+async def test_what_is_not_in_the_bucket_stays_while_copies_are_on(lives: Lives) -> None:
+    retention_soon(lives)
+    async with lives.node() as served:
+        await served.tiered("t", retention_ms="1000", retention_bytes="1")
+        lives.store.is_closed = True
+        await served.seal("t", b"a")
+        await asyncio.sleep(600)
+        assert await served.values("t") == [b"a"]
+
+
 @in_world
 async def test_records_on_hold_are_not_deleted(lives: Lives) -> None:
     async with lives.node() as served:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.hot.support import append, batch
+from tierlog.cold import staging
 from tierlog.cold.errors import SegmentUnsound
 from tierlog.cold.staging import WORKER_BYTES_MIN, Label, Plan, Staged, scan, stage
 from tierlog.env import Env, local_env
@@ -73,6 +74,17 @@ async def test_a_worker_that_is_killed_costs_no_upload(env: Env, plan: Plan) -> 
     os.kill(pid, signal.SIGKILL)
     staged = [await stage(env, plan) for _ in range(2)]
     assert staged[0].entry == staged[1].entry
+
+
+async def test_a_worker_that_hangs_costs_no_upload(
+    env: Env, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = await env.tasks.in_process(os.getpid)
+    os.kill(pid, signal.SIGSTOP)
+    monkeypatch.setattr(staging, "HANGS_S", 0.0)
+    staged = await stage(env, plan)
+    assert staged.entry == scan(env.disk, plan).tail.entry
+    assert await env.tasks.in_process(os.getpid) != pid
 
 
 async def test_what_is_wrong_with_a_segment_is_told_by_the_worker(env: Env, plan: Plan) -> None:

@@ -117,5 +117,7 @@ class StagedTasks:
 
         return self._tasks.in_thread(staged)
 
-    def in_process(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
-        return self._tasks.in_process(call, *args)
+    def in_process(
+        self, call: Callable[..., T], *args: object, limit_s: float | None = None
+    ) -> asyncio.Future[T]:
+        return self._tasks.in_process(call, *args, limit_s=limit_s)

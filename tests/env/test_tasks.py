@@ -13,7 +13,7 @@ from concurrent.futures import BrokenExecutor
 
 import pytest
 
-from tierlog.env import LocalTasks
+from tierlog.env import LocalTasks, WorkerLost
 from tierlog.env.tasks import WORKER_NICE
 
 
@@ -67,6 +67,28 @@ async def test_a_worker_that_was_killed_is_replaced(tasks: LocalTasks) -> None:
     first = await tasks.in_process(os.getpid)
     with pytest.raises(BrokenExecutor):
         await tasks.in_process(os.kill, first, signal.SIGKILL)
+    assert await tasks.in_process(os.getpid) != first
+
+
+async def test_a_worker_that_hangs_is_ended_and_replaced(tasks: LocalTasks) -> None:
+    first = await tasks.in_process(os.getpid)
+    pidfd = os.pidfd_open(first)
+    hung = tasks.in_process(signal.pause, limit_s=0.0)
+    behind = tasks.in_process(os.getpid, limit_s=600.0)
+    with pytest.raises(WorkerLost):
+        await hung
+    assert await behind != first
+    ended, _, _ = await tasks.in_thread(select.select, [pidfd], [], [], 60)
+    os.close(pidfd)
+    assert ended
+
+
+async def test_a_worker_that_hangs_is_ended_though_nobody_waits_for_it(tasks: LocalTasks) -> None:
+    first = await tasks.in_process(os.getpid)
+    hung = tasks.in_process(signal.pause, limit_s=0.1)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    hung.cancel()
     assert await tasks.in_process(os.getpid) != first
 
 

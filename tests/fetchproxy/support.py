@@ -55,7 +55,9 @@ class PlayedTasks:
             done.set_exception(fault)
         return done
 
-    def in_process(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
+    def in_process(
+        self, call: Callable[..., T], *args: object, limit_s: float | None = None
+    ) -> asyncio.Future[T]:
         return self.in_thread(call, *args)
 
 

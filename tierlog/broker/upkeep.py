@@ -92,9 +92,12 @@ class Upkeep:
         log.flush_if_due(now_ms)
 
     def _expire(self, partition: Partition) -> None:
-        """Retention on the local log. A tiered topic keeps what is not in the bucket yet."""
+        """Retention on the local log. A tiered topic keeps what is not in the bucket yet, unless
+        nothing goes there any more."""
         config = partition.topic.config
-        if config.remote_storage_enable or "delete" not in config.cleanup_policy:
+        if "delete" not in config.cleanup_policy:
+            return
+        if config.remote_storage_enable and not _is_all_local(partition):
             return
         log = partition.log
         start = log.expired_end(
@@ -111,3 +114,14 @@ class Upkeep:
                 start,
             )
             log.trim_expired(start)
+
+
+def _is_all_local(partition: Partition) -> bool:
+    """Whether the log is all that a tiered partition has, and will be: its topic copies nothing,
+    and what was copied has expired. Until then the oldest records are in the bucket, and go first.
+    Should copies begin again, they pass over what was trimmed (U10)."""
+    cold = partition.cold
+    if cold is None or cold.is_unknown or not partition.topic.config.remote_log_copy_disable:
+        return False
+    is_held = cold.head is not None and bool(cold.head.holds)
+    return cold.log_start >= cold.uploaded_end and not is_held

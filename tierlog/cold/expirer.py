@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tierlog.cold.tierstats import TierStats
     from tierlog.cold.uploader import PartitionUploader
     from tierlog.env import Env
+    from tierlog.types import Offset
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class PartitionExpirer:
         """Of the HEAD that `_time_due_ms` was computed from."""
         self._time_due_ms: float = inf
         self._settled: tuple[object, ...] = ()
-        """Of the HEAD in which the last turn left nothing to do but for time."""
+        """Of the HEAD, and the log, in which the last turn left nothing to do but for time."""
         self._retry_ms: float = 0
         self._prefix.watch(self.look)
         self.look()
@@ -84,7 +85,7 @@ class PartitionExpirer:
             return 0
         if head.policy != self.policy:
             return self._retry_ms
-        if self._settled != _mark(head) and (
+        if self._settled != (*_mark(head), self._active_base) and (
             shedding.has_leftovers(head) or self._is_too_large(head)
         ):
             return 0
@@ -112,6 +113,11 @@ class PartitionExpirer:
         if isinstance(found, PageRef) or found.time_end > head.log_start:
             return 0
         return found.due_ms
+
+    @property
+    def _active_base(self) -> Offset:
+        """Changes when the log has grown by a segment, which counts whether it is copied or not."""
+        return self._uploader.log.segments.active.base_offset
 
     def _unpublished_bytes(self, head: Head) -> int:
         segments = self._uploader.log.segments
@@ -144,7 +150,7 @@ class PartitionExpirer:
         self._prefix.adopt(head)
 
     async def _expire(self) -> None:
-        known = self._prefix.head
+        known, base = self._prefix.head, self._active_base
         assert known is not None, "claimed"
         change = Expire(
             self.policy,
@@ -166,7 +172,7 @@ class PartitionExpirer:
                 shed.segments,
             )
         else:
-            self._settled = _mark(head)
+            self._settled = *_mark(head), base
         self._front, self._time_due_ms = _front(head), change.due_ms
         self._prefix.adopt(head)
 

@@ -8,6 +8,7 @@ What it makes holds no more than the tail of the object in memory: the batches a
 disk again while they are sent.
 """
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
 
     from tierlog.cold.choosing import Upcoming
 
+logger = logging.getLogger(__name__)
+
 WORKER_BYTES_MIN: Final = 1 << 20
 """Smaller segments are scanned in less time than another process takes to hear of them."""
+
+HANGS_S: Final = 60.0
+HANGS_BYTES_PER_SECOND: Final = 2 << 20
+"""A worker that is slower than this, start included, is not slow: a gigabyte has ten minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +127,14 @@ async def stage(env: Env, plan: Plan) -> Staged:
 
 async def _scanned(env: Env, plan: Plan) -> Scanned:
     # Another process sees no disk but this machine's.
-    if plan.end - plan.position >= WORKER_BYTES_MIN and isinstance(env.disk, LocalDisk):
+    size = plan.end - plan.position
+    if size >= WORKER_BYTES_MIN and isinstance(env.disk, LocalDisk):
+        limit_s = HANGS_S + size / HANGS_BYTES_PER_SECOND
         try:
-            return await env.tasks.in_process(scan_local, plan)
-        except WorkerLost:
-            pass  # Somebody ended the worker: the next one begins anew.
+            return await env.tasks.in_process(scan_local, plan, limit_s=limit_s)
+        except WorkerLost as lost:
+            # It hung, or somebody ended it: the next one begins anew.
+            logger.warning("%s is scanned by this process: %s", plan.path, lost)
     return await env.tasks.in_thread(scan, env.disk, plan)
 
 

@@ -63,6 +63,8 @@ class TieredPartition:
         self.status: PartitionStatus = self.uploader.status
         self.dropper = PartitionDropper(env, store, self.uploader, tiering=tiering, stats=stats)
         self.chores: list[Chore] = []
+        self._look_at_size: Callable[[], None] = lambda: None
+        """Where nothing is copied no HEAD comes that would tell that the log has grown."""
         self.task: asyncio.Task[None] | None = None
         """What is under way."""
         self.is_fenced = False
@@ -95,6 +97,7 @@ class TieredPartition:
             policy_of=policy_of,
         )
         self.chores += (self.expirer, collector)
+        self._look_at_size = self.expirer.look
 
     @property
     def is_policy_told(self) -> bool:
@@ -149,6 +152,8 @@ class TieredPartition:
         try:
             self._roll_if_due(now_ms)
             self.uploader.look(now_ms)
+            if self.uploader.is_stopped:
+                self._look_at_size()
             is_wanted = self._has_uploads() or bool(self.dropper.due(now_ms))
             if not is_wanted:
                 self._note_quiet()

@@ -31,7 +31,11 @@ class Tasks(Protocol):
 
     def in_thread(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]: ...
 
-    def in_process(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]: ...
+    def in_process(
+        self, call: Callable[..., T], *args: object, limit_s: float | None = None
+    ) -> asyncio.Future[T]:
+        """`limit_s`: from when a worker has it. One that takes longer hangs, and is ended."""
+        ...
 
 
 WorkerLost = BrokenExecutor
@@ -48,6 +52,8 @@ class LocalTasks:
         self._thread_count = thread_count
         self._process_count = process_count
         self._processes: ProcessPoolExecutor | None = None
+        self._places = asyncio.Semaphore(process_count)
+        """In worker processes: the time of a call counts from when it has one."""
 
     def start_threads(self) -> None:
         """All of them now. Else each begins with the first call that needs it, and whoever makes
@@ -66,7 +72,42 @@ class LocalTasks:
     def in_thread(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, call, *args)
 
-    def in_process(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
+    def in_process(
+        self, call: Callable[..., T], *args: object, limit_s: float | None = None
+    ) -> asyncio.Future[T]:
+        return self.spawn(self._in_worker(call, args, limit_s), name="worker process")
+
+    async def _in_worker(
+        self, call: Callable[..., T], args: tuple[object, ...], limit_s: float | None
+    ) -> T:
+        await self._places.acquire()
+        # Whoever asked may give up; the place is taken until the worker is done with it, or ended.
+        watched = self.spawn(self._watched(call, args, limit_s), name="worker process's watch")
+        return await asyncio.shield(watched)
+
+    async def _watched(
+        self, call: Callable[..., T], args: tuple[object, ...], limit_s: float | None
+    ) -> T:
+        try:
+            running = self._given(call, *args)
+            done, _ = await asyncio.wait([running], timeout=limit_s)
+            if not done:
+                running.add_done_callback(_unheard)
+                self._end_workers()
+                raise WorkerLost(f"a worker process did not answer for {limit_s:.0f} s")
+            return running.result()
+        finally:
+            self._places.release()
+
+    def _end_workers(self) -> None:
+        """Nobody waits for them: what hangs in the kernel cannot even be killed."""
+        pool, self._processes = self._processes, None
+        if pool is not None:
+            for process in list(pool._processes.values()):
+                process.kill()
+            pool.shutdown(wait=False)
+
+    def _given(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
         try:
             return loop.run_in_executor(self._workers(), call, *args)
@@ -91,6 +132,11 @@ class LocalTasks:
         self._threads.shutdown()
         if self._processes is not None:
             self._processes.shutdown()
+
+
+def _unheard(running: asyncio.Future[Any]) -> None:
+    if not running.cancelled():
+        running.exception()
 
 
 def begin_worker() -> None:

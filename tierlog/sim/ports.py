@@ -78,8 +78,10 @@ class SimTasks:
         """At some moment from now on: what the caller does next may happen before or after."""
         return context_of(self._life).run(self._loop.run_in_executor, None, call, *args)
 
-    def in_process(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
-        """Likewise, with everything pickled there and back to prove that it can be."""
+    def in_process(
+        self, call: Callable[..., T], *args: object, limit_s: float | None = None
+    ) -> asyncio.Future[T]:
+        """Likewise, with everything pickled there and back to prove that it can be. None hangs."""
         packed = pickle.dumps((call, args))
         return self.in_thread(_call_pickled, packed)
 
