@@ -74,12 +74,12 @@ class Member:
         bucket: SimBucket,
         role: Role,
         ledger: Ledger,
-        tiering: TopicTiering = TIERING,
+        tiering: TopicTiering | None = None,
     ) -> None:
         self.role = role
         self.env = env
         self.store = SimStore(bucket, env)
-        self._tiering = tiering
+        self._tiering = tiering or TIERING
         self.logs: dict[Place, Log] = {}
         self.appended: dict[Place, dict[int, bytes]] = {place: {} for place in PLACES}
         self.is_closed = False
@@ -110,7 +110,7 @@ class Member:
                 topic=TOPICS[place.topic_id],
                 index=place.partition,
                 leader_epoch=LeaderEpoch(self.role.leader_epoch),
-                tiering=TIERING,
+                tiering=self._tiering,
                 is_first=True,
             )
             self.logs[place] = log

@@ -116,7 +116,7 @@ def manifests_not_swept() -> Iterator[None]:
 
 
 PLANTED = {
-    "was deleted": sweeps_whatever_state_lists,
+    "there is no object": sweeps_whatever_state_lists,
     "the note in STATE is gone": note_removed_first,
     "the receipt is written": receipt_without_deletion,
     "is left": manifests_not_swept,
