@@ -345,10 +345,10 @@ def bug(name: str, plant: Callable[[], Any], seed: int) -> Bug:
 
 
 COLD_BUGS = (
-    bug("take a refused swap for a lost one", refused_taken_for_lost, 14),
+    bug("take a refused swap for a lost one", refused_taken_for_lost, 1),
     bug("repeat a refused swap on the new ETag", swap_repeated_on_the_new_etag, 4),
     bug("remember HEAD instead of reading it", head_read_once, 0),
-    bug("claim without the process", claimed_without_process, 4),
+    bug("claim without the process", claimed_without_process, 22),
     bug("acknowledge after the fence", acknowledged_after_the_fence, 3),
     bug("reuse the key of an upload", key_reused, 1),
     bug("publish an upload in doubt", doubtful_upload_published, 3),

@@ -40,6 +40,11 @@ async def torment(world: SimWorld, lives: ColdLives, rng: Random, *, clients: li
     calm(world, lives)
     world.disk(NODE).on_op = None
     world.disk(NODE).forget_faults()
+    if rng.random() < 0.3:
+        # The last word is the store's: who concludes too much from it is not restarted after.
+        unheard_answers(world, lives, rng)
+        await asyncio.sleep(6.0)
+        calm(world, lives)
 
 
 def calm(world: SimWorld, lives: ColdLives) -> None:
