@@ -2,7 +2,6 @@
 
 from tests.soak.sampling import SLACK, flatness, judge
 from tests.soak.shelves import measured
-from tests.soak.soak import unsettled
 
 MB = 1_000_000
 
@@ -24,8 +23,14 @@ def test_too_few_samples_are_no_verdict() -> None:
     assert [one.name for one in judge([], warm_up_s=0)] == list(SLACK)
 
 
-def test_an_object_that_stays_behind_is_found_by_the_round_that_left_it() -> None:
-    clean = [("/a/t/0/HEAD", 1), ("/a/STATE", 1), ("/a/receipts/1", 9)]
-    left = [*clean, ("/a/t/0/other", 5), ("/a/receipts/2", 9)]
-    assert unsettled([measured(clean), measured(clean)]) == []
-    assert len(unsettled([measured(clean), measured(left)])) == 1
+def test_receipts_and_what_a_folder_needs_for_itself_are_counted_apart() -> None:
+    keys = [
+        "/a/t/0/HEAD",
+        "/a/t/0/seg/1.seg",
+        "/a/t/0/page/1",
+        "/a/receipts/1",
+        "/.tierlog/locks/1",
+    ]
+    found = measured((key, 10) for key in keys)
+    assert (found.objects, found.bytes, found.receipts) == (3, 30, 1)
+    assert (found.segments, found.pages) == (1, 1)
