@@ -125,7 +125,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             self.committed = offset
         if must_be_known:
             assert code is ErrorCode.NONE, code.name
-        if person.generation < self.generation_told and (person.is_fenced or person.generation > 0):
+        if 0 < person.generation < self.generation_told:
             assert code is not ErrorCode.NONE, "a commit of an older generation"
 
     @precondition(lambda self: self.people)

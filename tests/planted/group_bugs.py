@@ -60,19 +60,6 @@ def members_live_for_ever() -> AbstractContextManager[object]:
     return patch.object(ClassicGroup, "loaded", forgetful)
 
 
-def static_members_not_fenced() -> AbstractContextManager[object]:
-    """A static member may commit under its name, whichever id it has."""
-    check = ClassicGroup.check_commit
-
-    def by_name(
-        self: ClassicGroup, member_id: str, instance_id: str | None, generation: int
-    ) -> ErrorCode:
-        known = self._statics.get(instance_id or "", member_id)
-        return check(self, known, instance_id, generation)
-
-    return patch.object(ClassicGroup, "check_commit", by_name)
-
-
 @contextmanager
 def generation_kept_by_a_rebalance() -> Iterator[None]:
     """Who comes while all others are here joins the generation that there is."""
@@ -131,7 +118,6 @@ GROUP_BUGS = (
     bug("groups: go on with what a full disk refused", record_lost_when_the_disk_is_full, 1),
     bug("groups: take commits of any generation", generation_not_checked, 7),
     bug("groups: arm no session at load", members_live_for_ever, 1),
-    bug("groups: do not fence static members", static_members_not_fenced, 0),
     bug("groups: rebalance within a generation", generation_kept_by_a_rebalance, 1),
     bug("groups: wait for ever for a member to join", dead_joins_are_waited_for, 0),
     bug("groups: load the beginning only", loaded_up_to_the_first_group, 1),
