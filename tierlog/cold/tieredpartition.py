@@ -124,7 +124,10 @@ class TieredPartition:
         """What HEAD says of the topic changes with the next publish."""
         publisher = self.uploader.publisher
         publisher.place = replace(
-            publisher.place, topic=topic.name, partition_count=topic.partitions
+            publisher.place,
+            topic=topic.name,
+            partition_count=topic.partitions,
+            policy=tiering.policy,
         )
         self.dropper.tiering = tiering
         self.uploader.is_stopped = not tiering.copies
