@@ -74,26 +74,6 @@ def generation_kept_by_a_rebalance() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def dead_joins_are_waited_for() -> Iterator[None]:
-    """A rebalance has no end of its own: it waits until all have come."""
-    begin = ClassicGroup._begin_joining
-
-    def patient(self: ClassicGroup, now: Any, *, is_first: bool) -> None:
-        begin(self, now, is_first=is_first)
-        if not is_first:
-            self._phase_ends_ms = float("inf")
-
-    def never_gone(self: ClassicGroup, member: Any, now: Any) -> bool:
-        return False
-
-    with (
-        patch.object(ClassicGroup, "_begin_joining", patient),
-        patch.object(ClassicGroup, "_is_gone", never_gone),
-    ):
-        yield
-
-
 def loaded_up_to_the_first_group() -> AbstractContextManager[object]:
     """Loading stops when it has found something."""
     load = Shard._apply_batch
@@ -119,6 +99,5 @@ GROUP_BUGS = (
     bug("groups: take commits of any generation", generation_not_checked, 7),
     bug("groups: arm no session at load", members_live_for_ever, 1),
     bug("groups: rebalance within a generation", generation_kept_by_a_rebalance, 1),
-    bug("groups: wait for ever for a member to join", dead_joins_are_waited_for, 0),
     bug("groups: load the beginning only", loaded_up_to_the_first_group, 1),
 )
