@@ -79,7 +79,7 @@ class Member:
         self.role = role
         self.env = env
         self.store = SimStore(bucket, env)
-        self._tiering = tiering or TIERING
+        self._tiering = tiering or TIERING  # As it is now: a story may have put another there.
         self.logs: dict[Place, Log] = {}
         self.appended: dict[Place, dict[int, bytes]] = {place: {} for place in PLACES}
         self.is_closed = False

@@ -319,26 +319,28 @@ class ColdTier:
 
     async def _look(self) -> None:
         """Seal what has waited for too long; let those work who have something to do."""
-        before_ms, now_ms = self._looked_ms, self._env.clock.now_ms()
+        now_ms = self._env.clock.now_ms()
+        is_set_back = now_ms < self._looked_ms
         self._looked_ms, is_open = now_ms, self._is_open
         all_of_them = list(self.partitions.items())
         for first in range(0, len(all_of_them), PARTITIONS_A_TURN):
             for key, partition in all_of_them[first : first + PARTITIONS_A_TURN]:
-                if now_ms < before_ms:
+                if is_set_back:
                     partition.clock_set_back()
-                if self._has_work(partition, now_ms) and is_open:
+                try:  # Here, not in a call: ten thousand partitions are looked at every second.
+                    has_work = partition.look(now_ms)
+                except Exception as fault:
+                    has_work = self._stumbled(partition, fault)
+                if has_work and is_open:
                     self._begin(key, partition)
             await asyncio.sleep(0)
 
-    def _has_work(self, partition: TieredPartition, now_ms: int) -> bool:
-        try:
-            return partition.look(now_ms)
-        except Exception as fault:
-            # A bug of ours: the others are looked at all the same.
-            if not partition.pace.is_paused:
-                logger.exception("%s cannot be looked at", partition.uploader.name)
-                self._blame(fault, partition)
-            return False
+    def _stumbled(self, partition: TieredPartition, fault: Exception) -> bool:
+        """A bug of ours: the others are looked at all the same."""
+        if not partition.pace.is_paused:
+            logger.error("%s cannot be looked at", partition.uploader.name, exc_info=fault)
+            self._blame(fault, partition)
+        return False
 
     def _begin(self, key: tuple[str, int], partition: TieredPartition) -> None:
         """Unless it is at work, or was detached while somebody else had a turn."""
