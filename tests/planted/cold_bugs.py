@@ -351,7 +351,7 @@ COLD_BUGS = (
     bug("claim without the process", claimed_without_process, 22),
     bug("acknowledge after the fence", acknowledged_after_the_fence, 3),
     bug("reuse the key of an upload", key_reused, 1),
-    bug("publish an upload in doubt", doubtful_upload_published, 3),
+    bug("publish an upload in doubt", doubtful_upload_published, 6),
     bug("let HEAD's log start follow the disk", start_follows_the_disk, 0),
     bug("serve beyond what is published", served_before_published, 0),
     bug("drop before the publish", dropped_before_published, 2),
