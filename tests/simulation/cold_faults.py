@@ -15,6 +15,7 @@ from tierlog.sim.world import SimWorld
 FAULT_COUNT = 10
 ROOMY = 1 << 40
 HOUR_S = 3600.0
+OUTAGE_S = 10.0
 WRITERS = ("writer-0", "writer-1", "writer-2")
 
 Fault: TypeAlias = Callable[[SimWorld, ColdLives, Random], None]
@@ -58,6 +59,7 @@ def calm(world: SimWorld, lives: ColdLives) -> None:
 
 async def long_outage(lives: ColdLives, rng: Random) -> None:
     """The store is away for hours; the node is killed meanwhile and must serve all the same."""
+    await asyncio.sleep(OUTAGE_S)  # One that is under way must not end this one.
     lives.bucket.stop()
     lives.ledger.pace = 200.0
     for _ in range(2):
@@ -106,7 +108,7 @@ def unheard_answers(world: SimWorld, lives: ColdLives, rng: Random) -> None:
 
 def outage(world: SimWorld, lives: ColdLives, rng: Random) -> None:
     lives.bucket.stop()
-    world.loop.call_later(rng.random() * 10.0, lives.bucket.start)
+    world.loop.call_later(rng.random() * OUTAGE_S, lives.bucket.start)
 
 
 def die_at_a_request(world: SimWorld, lives: ColdLives, rng: Random) -> None:
