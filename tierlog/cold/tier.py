@@ -329,7 +329,7 @@ class ColdTier:
                     partition.clock_set_back()
                 try:  # Here, not in a call: ten thousand partitions are looked at every second.
                     has_work = partition.look(now_ms)
-                except Exception as fault:
+                except Exception as fault:  # noqa: BLE001  it is told, and must not end the look
                     has_work = self._stumbled(partition, fault)
                 if has_work and is_open:
                     self._begin(key, partition)
