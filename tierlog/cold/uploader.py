@@ -323,6 +323,10 @@ class PartitionUploader:
         )
         if staged.entry.sha256 != entry.sha256:
             return "the object that the local segment makes is another, byte for byte"
+        # HEAD once more, just before: a successor may have let go of the object meanwhile.
+        now = await self.publisher.refresh()
+        if self.publisher.fence is not None or now is None or now.log_start >= entry.next_offset:
+            return "the partition is another leader's now, or its records have expired"
         key = self.publisher.keys.full(entry.key)
         if instead_of is None:
             await sending.send(self._store, key, staged)
