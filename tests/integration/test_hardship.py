@@ -246,6 +246,7 @@ MARKS = (
     *("--set", "tierlog.disk.free.min.ratio=0"),
     *("--set", "tierlog.disk.free.throttle.factor=1"),
     *("--set", "log.segment.bytes=1048576"),
+    *("--set", "log.retention.ms=-1"),  # The records of these tests are years old.
 )
 
 

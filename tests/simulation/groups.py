@@ -15,6 +15,7 @@ cut, and without a member that died at that moment for good.
 import asyncio
 from dataclasses import replace
 from random import Random
+from unittest.mock import patch
 
 from tests.simulation import broker
 from tests.simulation.broker import Lives, bounded, calm, quiet, unless_over
@@ -35,6 +36,7 @@ from tests.simulation.group_members import (
 )
 from tierlog.client import ClientError, ProducerSettings
 from tierlog.env import Env
+from tierlog.groups import service
 from tierlog.sim.history import Place
 from tierlog.sim.world import SimWorld
 from tierlog.wire.messages import offset_fetch as fetching
@@ -44,13 +46,10 @@ SETTINGS = replace(
     group_initial_rebalance_delay_ms=100,
     group_min_session_timeout_ms=500,
     log_cleaner_backoff_ms=100,
+    offsets_topic_num_partitions=2,
 )
-STATE_TOPIC = "__consumer_offsets"
-STATE_CONFIGS = {
-    "cleanup.policy": "compact",
-    "segment.bytes": "2048",
-    "min.cleanable.dirty.ratio": "0.1",
-}
+STATE_CONFIGS = {"segment.bytes": "2048", "min.cleanable.dirty.ratio": "0.1"}
+"""Of the topic that the coordinator makes: it is rolled and cleaned all the time."""
 MEMBERS = {
     "member-0": None,
     "member-1": None,
@@ -67,7 +66,7 @@ SETTLE_S = 0.1
 
 async def groups(world: SimWorld) -> int:
     """Tells how often somebody was assigned something."""
-    with quiet():
+    with quiet(), patch.dict(service.CONFIGS, STATE_CONFIGS):
         return await run(world)
 
 
@@ -106,7 +105,6 @@ async def make_topics(env: Env, ledger: Ledger) -> None:
         made = await client.create_topics(TOPIC, partitions=PARTITIONS)
         topic_id = made[TOPIC].topic_id.hex()
         ledger.places += [Place(TOPIC, topic_id, index) for index in range(PARTITIONS)]
-        await client.create_topics(STATE_TOPIC, partitions=2, configs=STATE_CONFIGS)
 
 
 def start_members(world: SimWorld, members: dict[str, GroupMember]) -> list["asyncio.Task[None]"]:
