@@ -1,5 +1,7 @@
 """What `tierlog restore` prints: what is back, what is not, and the command to go on with."""
 
+from dataclasses import replace
+
 import pytest
 
 from tierlog.cli.restore import RestoreOptions, closing, show
@@ -64,6 +66,13 @@ def test_a_table_fits_into_80_columns_and_says_once_what_may_be_lost(
         "old was being deleted: it does not come back",
         "broken-0: HEAD cannot be used",
     ]
+
+
+def test_a_topic_that_is_not_tiered_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    state = [replace(partition("state", Outcome.UNTIERED), partition=index) for index in range(50)]
+    show(report(*state, partition("orders")), OPTIONS)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[2:4]] == [["state", "0-49"], ["orders", "0"]]
 
 
 def test_the_last_line_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:

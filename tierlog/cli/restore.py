@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -21,6 +22,8 @@ from tierlog.cli.times import show_second
 from tierlog.config import check_apart, load_node_settings, store_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tierlog.cold.report import PartitionReport, Report
     from tierlog.config import NodeSettings
 
@@ -67,7 +70,7 @@ def show(report: "Report", options: RestoreOptions) -> None:
         f"(the last was {report.after.number})"
     )
     if report.partitions:
-        print_table([row_of(one) for one in report.partitions], right=("from", "to", "bytes"))
+        print_table(rows_of(report.partitions), right=("from", "to", "bytes"))
         typer.echo(FOOTNOTE)
     for name in report.deleted:
         typer.echo(f"{name} was being deleted: it does not come back")
@@ -102,6 +105,19 @@ def as_typed(options: RestoreOptions, report: "Report") -> str:
     if not report.is_complete:
         words += ["--cluster-id", report.cluster_id]
     return shlex.join(words)
+
+
+def rows_of(partitions: "Sequence[PartitionReport]") -> list[dict[str, Any]]:
+    """One for each; of a topic that is not tiered one for all, since they are alike."""
+    rows = []
+    for topic, some in groupby(partitions, key=lambda one: one.topic):
+        all_of_it = list(some)
+        if len(all_of_it) > 1 and all(one.outcome.value == "untiered" for one in all_of_it):
+            last = all_of_it[-1].partition
+            rows.append({**row_of(all_of_it[0]), "topic": topic, "partition": f"0-{last}"})
+        else:
+            rows += map(row_of, all_of_it)
+    return rows
 
 
 def row_of(one: "PartitionReport") -> dict[str, Any]:
