@@ -18,6 +18,7 @@ body { font: 15px/1.45 Helvetica, Arial, sans-serif; color: #222; background: #f
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; }
+td.u { white-space: nowrap; }
 th { border-bottom: 1px solid #999; font-weight: 600; }
 td.n, th.n { text-align: right; white-space: nowrap; }
 tr.group td { border-top: 1px solid #ddd; font-weight: 600; padding-top: .5rem; }
@@ -63,10 +64,16 @@ def table(rows: Sequence[Sequence[str]], *, words: int = 1) -> str:
 
 def _row(cells: Sequence[str], tag: str, words: int) -> str:
     made = (
-        f"<{tag}{'' if at < words else ' class=n'}>{escape(cell)}</{tag}>"
+        f"<{tag}{'' if at < words else ' class=n'}>{_text(cell)}</{tag}>"
         for at, cell in enumerate(cells)
     )
     return f"<tr>{''.join(made)}</tr>"
+
+
+def _text(cell: str) -> str:
+    """Blanks before a word stand for a step down."""
+    inner = cell.lstrip(" ")
+    return "&emsp;" * ((len(cell) - len(inner)) // 2) + escape(inner)
 
 
 def bill_tree(bill: Bill) -> str:
@@ -88,7 +95,7 @@ def _line(line: Line) -> str:
     return (
         f"<tr><td>{escape(line.item)}<br><span class=how>{escape(line.how())} "
         f"[{escape(origin)}]</span><td class=n>{number(line.quantity.value)}"
-        f"<td>{escape(str(line.quantity.unit))}<td class=n>${price.usd.normalize():f}"
+        f"<td class=u>{escape(str(line.quantity.unit))}<td class=n>${price.usd.normalize():f}"
         f"<td class=n>{usd(line.amount)}</tr>"
     )
 

@@ -42,8 +42,8 @@ COLOURS = {
 PAIR = ["#4c78a8", "#e45756"]
 BARS_MAX = 12
 BINS = 40
-MONEY = "datum.value == 0 ? '$0' : format(datum.value, '$~s')"
-"""Of axes: $10k."""
+MONEY = "format(datum.value, datum.value == 0 ? '$d' : abs(datum.value) < 1 ? '$~r' : '$~s')"
+"""Of axes: $0, $0.05, $10k."""
 OTHER = "other"
 LEAST = 0.005
 """Components below this share of the whole are one: nobody can see them apart."""
@@ -143,7 +143,9 @@ def break_even(curve: Curve) -> Any:
             ),
         )
     )
-    meets = [{"at": at / divisor, "said": f"{at / divisor:,.3g} {unit}"} for at in curve.crossings]
+    meets = [
+        {"at": at / divisor, "said": f"{_round(at / divisor)} {unit}"} for at in curve.crossings
+    ]
     rule = _chart(meets).mark_rule(strokeDash=[4, 3], color="#555").encode(x="at:Q")
     said = (
         _chart(meets)
@@ -215,10 +217,14 @@ def amounts(parts: Sequence[tuple[str, float]], *, what: str) -> Any:
     """Single bars by name: topics, owners, readers."""
     rows = [{"name": name, "usd": value, "said": usd(value)} for name, value in parts[:BARS_MAX]]
     y = alt.Y("name:N", title=what, sort=None, axis=alt.Axis(labelLimit=240))
-    x = alt.X("usd:Q", title="US dollars a month", axis=alt.Axis(format="$~g", tickCount=5))
+    x = alt.X("usd:Q", title="US dollars a month", axis=_money())
     base = _chart(rows).encode(x=x, y=y)
     labels = base.mark_text(align="left", dx=4).encode(text="said:N")
     return (base.mark_bar(color=PAIR[0]) + labels).properties(width=WIDTH, height=alt.Step(24))
+
+
+def _round(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _chart(rows: Sequence[dict[str, Any]]) -> Any:

@@ -20,7 +20,7 @@ BARS = 15
 def plan_page(file: Path, scenario: Scenario, bill: Bill, book: PriceBook) -> None:
     bars = tornado(scenario, book=book)
     parts = [
-        paragraph(f"{usd(bill.total)} a month. {conventions(scenario, book)}."),
+        paragraph(f"{usd(bill.total)} a month. Reckoned with {conventions(scenario, book)}."),
         *(note(each) for each in bill.warnings),
         plot(plots.components([bill]), name="bill", caption="A steady month, by component."),
         heading("What moves it"),
