@@ -3,7 +3,8 @@
 Starts a node, produces and consumes with a real Kafka client, looks at it with the command line,
 kills it in the middle of a stream of writes, starts it again, and shows that every acknowledged
 record is there. Then the history goes to the object store and leaves the disk, is consumed from
-there, and outlives the disk itself. Last, simulated power cuts. Leaves nothing behind.
+there, and outlives the disk itself; what the bucket costs is counted. Last, simulated power cuts.
+Leaves nothing behind.
 """
 
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from tests.demo_cost import count_and_price
 from tests.powerloss.search import search
 
 TIERLOG = [sys.executable, "-m", "tierlog"]
@@ -294,6 +296,7 @@ def main() -> None:
                 node.kill()
         say(f"\n7. SIGTERM: drained, synced, marked clean; exit code {code}")
         assert code == 0
+        count_and_price(Path(f"{data}-store"))
     simulated_power_cuts()
 
 
