@@ -31,9 +31,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fetchproxy": GROUND | {"cold", "hot", "objectstore"},
     "client": GROUND | {"wire"},
     "broker": GROUND | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy"},
-    "http": GROUND | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy", "broker"},
+    "http": GROUND
+    | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy", "broker", "groups"},
     "coordinator": GROUND | {"wire", "hot", "broker"},
-    "groups": GROUND | {"wire", "hot", "broker", "coordinator"},
+    "groups": GROUND | {"wire", "hot", "metastore", "cold", "fetchproxy", "broker", "coordinator"},
     "server": GROUND
     | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy", "broker", "http", "groups"},
     "__main__": {"cli"},
