@@ -58,7 +58,7 @@ def read(
     topic: str | None = None,
     explain: bool = False,
     prices: ReadPrices | None = None,
-    **options: str,
+    **options: str | int | bool,
 ) -> DataFrame:
     """The records of a topic (or of what `subscribe`, `assign`, `subscribePattern` choose).
 
