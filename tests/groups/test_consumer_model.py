@@ -2,8 +2,8 @@
 
 The model is what members believe: each holds what it was told, until it lets it go. Held against
 the machine: no two of them hold the same partition at once, unless the machine gave one of them up;
-who lets go when it is told to and beats is never thrown out; epochs only rise; offsets are where the
-last accepted commit put them, and commits of who does not hold a partition are refused; when all
+who lets go when it is told to and beats is never thrown out; epochs only rise; offsets are where
+the last accepted commit put them; who does not hold a partition is refused; when all
 beat long enough they hold everything, each by itself, in one epoch; and a restart at any moment
 changes none of this.
 """
