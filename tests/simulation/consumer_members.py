@@ -54,8 +54,7 @@ class ConsumerSession(Session):
 
     def _lose(self) -> None:
         super()._lose()
-        for partition in self._positions:
-            self._notes.lets_go(partition, self.member_id)
+        self._notes.keeps(self.member_id, ())
         self._positions, self._committed_at = {}, {}
         self.generation = 0
 
@@ -89,8 +88,8 @@ class ConsumerSession(Session):
 
     def _hold(self, wanted: set[int], asked_s: float) -> None:
         notes, now_s = self._notes, asyncio.get_running_loop().time()
+        notes.keeps(self.member_id, wanted)
         for partition in self._positions.keys() - wanted:
-            notes.lets_go(partition, self.member_id)
             del self._positions[partition]
             self._committed_at.pop(partition, None)
         for partition in sorted(wanted):

@@ -1,4 +1,5 @@
-"""Scenario: a consumer group on one node, and everything that can go wrong between them.
+"""Scenario: a consumer group on one node, in either protocol, and everything that can go wrong
+between them.
 
 A writer fills a topic; five members, two of them static, and for a while a twin of one of these
 read it as one group, come, leave, are killed and started again. Meanwhile connections are reset,
@@ -6,10 +7,10 @@ delayed and cut, one way or both; the node is stopped, killed, loses power betwe
 within disk operations; syncs fail, the disk is slow or full, the clock jumps. The coordinator's log
 has small segments and is compacted all the time. One seed in ten has no faults at all.
 
-While it goes on: see `group_members`. At the end, when nothing is wrong any more: within a bounded
-time all members are in one generation and share all partitions, everything that was acknowledged
-has been read, and the end of every partition is committed; also after one more kill, stop or power
-cut, and without a member that died at that moment for good.
+While it goes on: see `group_members` and `consumer_members`. At the end, when nothing is wrong any
+more: within a bounded time all members are in one generation and share all partitions, everything
+that was acknowledged has been read, and the end of every partition is committed; also after one
+more kill, stop or power cut, and without a member that died at that moment for good.
 """
 
 import asyncio

@@ -1,13 +1,14 @@
 """A consumer group keeps its word whatever happens to members, node and network: a few seeds."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from tests.simulation.groups import consumer_groups, groups
 from tierlog.sim.world import SimWorld, simulate
 
-Scenario = Callable[[SimWorld], Awaitable[int]]
+Scenario = Callable[[SimWorld], Coroutine[Any, Any, int]]
 protocols = pytest.mark.parametrize("scenario", [groups, consumer_groups])
 
 
