@@ -37,6 +37,7 @@ unit: $(STAMP) ## Fast tests: no real component, under two minutes
 test: $(STAMP) ## Every test: with real clients and stores, installed if missing
 	@tests/compat/install.sh
 	@tests/stores/install.sh
+	@tests/spark/install.sh
 	$(BIN)/pytest -n 2
 
 check: lint types unit ## What every commit passes

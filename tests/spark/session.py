@@ -1,0 +1,74 @@
+"""Spark for the tests: one session for all of them, with the jars that `install.sh` fetched.
+
+Small on purpose: two threads, one shuffle partition, no user interface.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MARKS = [
+    pytest.mark.spark,
+    # Spark's gateway and its workers leave sockets to the collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+ACCESS, SECRET = "AKIATIERLOGTEST", "tierlog-secret"
+
+
+def jars() -> list[str]:
+    """What `install.sh` fetched; none where it could not."""
+    said = subprocess.run(
+        [ROOT / "tests/spark/jars/prepare.sh", "--path"], capture_output=True, text=True, check=True
+    )
+    return sorted(str(one) for one in Path(said.stdout.strip()).glob("jars/*.jar"))
+
+
+def missing(what: str) -> None:
+    sentence = f"{what} is missing: tests/spark/install.sh gets it"
+    if os.environ.get("CI") == "true":
+        pytest.fail(sentence)
+    pytest.skip(sentence)
+
+
+@contextmanager
+def session(folder: Path, **confs: str) -> Iterator["SparkSession"]:
+    """A driver in this process, its JVM beside it."""
+    # Workers take another Python otherwise; and they look for `pyspark_tierlog` on the path, where
+    # an editable install has only its own finder.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    from pyspark.sql import SparkSession
+
+    building = (
+        SparkSession.builder.master("local[2]")
+        .appName("tierlog tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.local.dir", str(folder / "local"))
+        .config("spark.python.worker.reuse", "true")
+        .config("spark.jars", ",".join(jars()))
+    )
+    for name, value in confs.items():
+        building = building.config(name, value)
+    spark = building.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        spark.stop()
