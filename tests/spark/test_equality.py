@@ -35,8 +35,8 @@ def test_all_readers_see_the_same_rows(
     name = f"equal-{next(_numbers)}"
     topics.make(node, name, topic)
     store = f"file://{node.data}-store"
-    convert_share(store, name, topic.converted_share)
     rows = topics.consumed(node, name)
+    convert_share(spark, store, name, rows, topic.converted_share)
     broker = {"kafka.bootstrap.servers": node.address}
     for one in wanted:
         options = topics.options_of(name, topic, one, rows)

@@ -17,6 +17,7 @@ from tierlog.cli.options import (
     Sets,
     TopicName,
 )
+from tierlog.cli.spark import spark_app
 from tierlog.cli.store import store_app
 from tierlog.cli.store_orphans import orphans
 from tierlog.cli.topic_commands import topic_app
@@ -33,6 +34,7 @@ app.add_typer(topic_app, name="topic")
 app.add_typer(cost_app, name="cost")
 store_app.command("orphans")(orphans)
 app.add_typer(store_app, name="store")
+app.add_typer(spark_app, name="spark")
 
 
 @app.callback(invoke_without_command=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from tierlog.spark.bounds import EARLIEST, LATEST, Edge, Offsets, Time, Times
+from tierlog.spark.bounds import EARLIEST, LATEST, Edge, Everywhere, Offsets, Time, Times
 from tierlog.spark.errors import DataLost, NotReadable
 
 if TYPE_CHECKING:
@@ -86,6 +86,10 @@ def _placed(
         return {name: _signed(at, pinned[name]) for name, at in bound.by.items()}
     if isinstance(bound, Time | Times):
         return dict(times)
+    if isinstance(bound, Everywhere):
+        return {
+            name: min(max(bound.offset, one.earliest), one.latest) for name, one in pinned.items()
+        }
     if bound is Edge.EARLIEST:
         return {name: one.earliest for name, one in pinned.items()}
     return {name: one.latest for name, one in pinned.items()}

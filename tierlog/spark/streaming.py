@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from tierlog.spark.bounds import PartitionName, flattened, nested
-from tierlog.spark.errors import DataLost
+from tierlog.spark.errors import DataLost, NotReadable
 from tierlog.spark.pins import pinning
 from tierlog.spark.plan import Span
 from tierlog.spark.resolving import asked_times, starts
@@ -40,23 +40,35 @@ class TierlogStreamReader(DataSourceStreamReader):
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._columns = tuple(columns)
+        self._first: Offsets | None = None
         self._seen: Offsets | None = None
         """Where the stream is, as far as Spark has told."""
 
     def initialOffset(self) -> dict[str, dict[str, int]]:
+        return nested(self._initial())
+
+    def _initial(self) -> Offsets:
+        """Worked out once: Spark may ask for the latest offset before it asks for the first."""
+        if self._first is None:
+            self._first = self._resolved_start()
+        return self._first
+
+    def _resolved_start(self) -> Offsets:
         async def work(bucket: Opened) -> Offsets:
             async with pinning(bucket, self._options) as pins:
                 pinned = await pins.pin(self._options)
                 times = await pins.times(pinned, asked_times(self._options.start, pinned))
                 return starts(self._options, pinned, times)
 
-        self._seen = self._with_store(work)
-        return nested(self._seen)
+        found: Offsets = self._with_store(work)
+        return found
 
     def latestOffset(self) -> dict[str, dict[str, int]]:
-        return nested(self._latest(self._seen, self._options.trigger_offsets_max))
+        # A stream that has never been asked to read, nor been told where it is, begins.
+        seen = self._initial() if self._seen is None else self._seen
+        return nested(self._latest(seen, self._options.trigger_offsets_max))
 
-    def _latest(self, seen: Offsets | None, limit: int | None) -> Offsets:
+    def _latest(self, seen: Offsets, limit: int | None) -> Offsets:
         async def work(bucket: Opened) -> dict[PartitionName, Pinned]:
             async with pinning(bucket, self._options) as pins:
                 return await pins.pin(self._options)
@@ -141,6 +153,8 @@ def spans_of(
                 raise DataLost(f"{name} is gone; failOnDataLoss=false goes on without it")
             continue
         start = first.get(name, one.earliest)
+        if start > end:
+            raise NotReadable(f"{name}: the stream is at {start} and is asked to go back to {end}")
         if options.fail_on_data_loss and not one.earliest <= start <= end <= one.latest:
             raise DataLost(
                 f"{name} has offsets {one.earliest} to {one.latest}, and the stream wants {start} "
