@@ -285,12 +285,10 @@ class TopicConfig:
         "Stricter rules: fsync before every answer, broker timestamps, no compaction, retention "
         "that may grow but never shrink.",
     )
-    tierlog_table_enable: bool = unobeyed(
-        flag(
-            "tierlog.table.enable",
-            True,
-            "Keep a Parquet table of the topic in the object store. False where tiering is off.",
-        )
+    tierlog_table_enable: bool = flag(
+        "tierlog.table.enable",
+        True,
+        "Keep a Parquet table of the topic in the object store. False where tiering is off.",
     )
     # One hour: what a lost machine may delay, not lose; shorter makes smaller objects.
     tierlog_upload_lag_max_ms: int = long(
