@@ -33,9 +33,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": GROUND | {"wire"},
     "broker": GROUND | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy", "table"},
     "http": GROUND
-    | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy", "table", "broker"},
+    | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy", "table", "broker"}
+    | {"groups"},
     "coordinator": GROUND | {"wire", "hot", "broker"},
-    "groups": GROUND | {"wire", "hot", "broker", "coordinator"},
+    "groups": GROUND | {"wire", "hot", "metastore", "cold", "fetchproxy", "broker", "coordinator"},
     "server": GROUND
     | {"wire", "hot", "metastore", "objectstore", "cold", "fetchproxy", "table"}
     | {"broker", "http", "groups"},

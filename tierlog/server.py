@@ -12,6 +12,7 @@ import gc
 import logging
 import signal
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,6 +35,8 @@ from tierlog.config import parse_address
 from tierlog.config.directories import COLD
 from tierlog.env import local_env, raise_files_max
 from tierlog.groups.handlers import add_to as add_groups
+from tierlog.groups.offsetscopy import copy_offsets
+from tierlog.groups.placing import place_offsets
 from tierlog.groups.service import GroupCoordinator
 from tierlog.http import HttpServer, NodeView, Phase, node_router
 from tierlog.objectstore.counted import Counted
@@ -122,6 +125,7 @@ class Server:
             self._groups = groups = GroupCoordinator(node)
             node.services[GroupCoordinator] = groups
             groups.start()
+            copy_offsets(node, groups)
             table = served_apis()
             node.api_versions = table.api_versions()
             self.listener = view.listener = Listener(
@@ -210,7 +214,12 @@ async def restore(settings: NodeSettings, *, cluster_id: str | None) -> Report:
     store, _ = node_store(env, settings)
     try:
         return await restore_data(
-            env, store, settings.data, cluster_id=cluster_id, node_id=settings.node_id
+            env,
+            store,
+            settings.data,
+            cluster_id=cluster_id,
+            node_id=settings.node_id,
+            place_offsets=partial(place_offsets, env),
         )
     finally:
         await store.close()
