@@ -42,7 +42,16 @@ def query(store: str, topic: str, records: int, say: Say) -> None:
         )
     try:
         import tierlog.spark
+        from tierlog.spark.converting import convert
+        from tierlog.spark.stores import StorePlace
 
+        # What the node has not converted before it was stopped, or all of it.
+        with silenced():
+            made = convert(spark, StorePlace(url=store), topics=[topic])
+        say(
+            f"   what the node had not converted yet: {made.rows:,} rows in {made.files} files, "
+            f"{made.read_bytes:,} bytes of batches are {made.written_bytes:,} of Parquet"
+        )
         say(f"\n   >>> tierlog.spark.read(spark, store=..., topic={topic!r}, explain=True)")
         with said(say):
             orders = tierlog.spark.read(spark, store=store, topic=topic, explain=True)

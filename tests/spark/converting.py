@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from tierlog.table.settings import TableSettings
-
 from tierlog.spark.converting import ConvertReport, convert
 from tierlog.spark.stores import StorePlace
+from tierlog.table.settings import TableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tierlog.table.settings import TableSettings
 
 import tierlog.spark
 from tests.compat.drivers.confluent import Confluent
@@ -25,6 +24,7 @@ from tierlog.spark.reading import plan
 from tierlog.spark.replaying import SOURCE_HEADER, replay
 from tierlog.spark.stores import StorePlace, with_store
 from tierlog.spark.verifying import verify
+from tierlog.table.settings import TableSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
