@@ -124,10 +124,9 @@ class Stage:
         return done
 
     def convert(self) -> None:
-        from tierlog.table.settings import TableSettings
-
         from tierlog.spark.converting import convert
         from tierlog.spark.stores import StorePlace
+        from tierlog.table.settings import TableSettings
 
         # Files of one segment each: as many row groups as the range needs.
         settings = TableSettings(convert_segments_max=1)
@@ -210,12 +209,14 @@ class Stage:
             ),
         }
 
+        from tests.spark.counting import input_bytes
+
         def share() -> Figures:
-            before = self.input_bytes()
+            before = input_bytes(self.spark)
             everything(self.ours())
-            whole = self.input_bytes() - before
+            whole = input_bytes(self.spark) - before
             everything(self.ours(**bounds))
-            return {"share of the bytes": (self.input_bytes() - before - whole) / whole}
+            return {"share of the bytes": (input_bytes(self.spark) - before - whole) / whole}
 
         return Gauge(
             name=f"1 % of the offsets of {groups} row groups",
@@ -224,14 +225,6 @@ class Stage:
             rounds=3,
             note="as Spark counts its input; all columns",
         )
-
-    def input_bytes(self) -> int:
-        """What all stages of this session have read, as Spark counts it."""
-        context = self.spark.sparkContext._jsc.sc()
-        # Metrics of the last stage may still be on their way.
-        context.listenerBus().waitUntilEmpty()
-        stages = context.statusStore().stageList(None, False, False, None, None)
-        return sum(stages.apply(number).inputBytes() for number in range(stages.size()))
 
 
 def event(chance: random.Random) -> bytes:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.spark.counting import input_bytes
+
 Say = Callable[[str], None]
 
 
@@ -74,14 +76,6 @@ def query(store: str, topic: str, records: int, say: Say) -> None:
         )
     finally:
         spark.stop()
-
-
-def input_bytes(spark: "object") -> int:
-    """As Spark counts it."""
-    context = spark.sparkContext._jsc.sc()  # type: ignore[attr-defined]
-    context.listenerBus().waitUntilEmpty()
-    stages = context.statusStore().stageList(None, False, False, None, None)
-    return int(sum(stages.apply(number).inputBytes() for number in range(stages.size())))
 
 
 @contextlib.contextmanager

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from tierlog.spark.bounds import EARLIEST, LATEST, Edge, Everywhere, Offsets, Time, Times
 from tierlog.spark.errors import DataLost, NotReadable
+from tierlog.spark.plan import ParquetSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tierlog.spark.bounds import Bound, PartitionName
     from tierlog.spark.options import ReadOptions
+    from tierlog.spark.plan import Slice
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +76,19 @@ def ends(
             _lost(options, name, f"ends at {chosen}", one)
         found[name] = min(chosen, one.latest)
     return found
+
+
+def check_dead(options: ReadOptions, slices: Sequence[Slice]) -> None:
+    """Whoever reads files that lack records should know it, as whoever reads the segments does."""
+    for one in slices:
+        if isinstance(one, ParquetSlice) and one.file.dead_records:
+            sentence = (
+                f"{one.file.dead_records} records of {one.name} in [{one.file.start}, "
+                f"{one.file.end}) could not be converted; the dead letters beside it say why"
+            )
+            if options.fail_on_data_loss:
+                raise DataLost(f"{sentence}; failOnDataLoss=false reads the others")
+            logger.warning("%s", sentence)
 
 
 def _placed(

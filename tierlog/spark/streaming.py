@@ -19,7 +19,7 @@ from tierlog.spark.bounds import PartitionName, flattened, nested
 from tierlog.spark.errors import DataLost, NotReadable
 from tierlog.spark.pins import pinning
 from tierlog.spark.plan import Span
-from tierlog.spark.resolving import asked_times, starts
+from tierlog.spark.resolving import asked_times, check_dead, starts
 from tierlog.spark.source import SlicesPartition, partitions_of, reading_of
 from tierlog.spark.stores import place_of, with_store
 
@@ -137,7 +137,9 @@ def _plan(options: ReadOptions, first: Offsets, last: Offsets) -> Any:
     async def work(bucket: Opened) -> list[Slice]:
         async with pinning(bucket, options) as pins:
             pinned = await pins.pin(options)
-            return await pins.slices(spans_of(options, pinned, first, last), pinned)
+            slices = await pins.slices(spans_of(options, pinned, first, last), pinned)
+        check_dead(options, slices)
+        return slices
 
     return work
 
