@@ -119,17 +119,16 @@ def _first(name: PartitionName, pinned: Mapping[PartitionName, Pinned]) -> int:
 
 
 def limited(start: Mapping[PartitionName, int], end: Offsets, limit: int) -> Offsets:
-    """At most so many offsets in all, shared by what is left of each partition. Every partition
-    with something left moves, by one at least, so none starves."""
+    """At most so many offsets in all. One for every partition with something left, so that none
+    starves (also where they are more than the limit), the rest by what is left of each."""
     left = {name: max(0, end[name] - start[name]) for name in end}
-    total = sum(left.values())
-    if total <= limit:
+    if sum(left.values()) <= limit:
         return dict(end)
+    ones = sum(many > 0 for many in left.values())
+    rest, shared = max(0, limit - ones), sum(left.values()) - ones
     return {
-        name: start[name] + min(left[name], max(limit * left[name] // total, 1))
-        if left[name]
-        else end[name]
-        for name in end
+        name: start[name] + 1 + rest * (many - 1) // max(1, shared) if many else end[name]
+        for name, many in left.items()
     }
 
 
