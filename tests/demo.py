@@ -3,7 +3,8 @@
 Starts a node, produces and consumes with a real Kafka client, looks at it with the command line,
 kills it in the middle of a stream of writes, starts it again, and shows that every acknowledged
 record is there. Then the history goes to the object store and leaves the disk, is consumed from
-there, and outlives the disk itself. Last, simulated power cuts. Leaves nothing behind.
+there, and outlives the disk itself. Then simulated power cuts. Last, with every broker gone, Spark
+reads the history from the store. Leaves nothing behind.
 """
 
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from tests.demo_spark import query
 from tests.powerloss.search import search
 
 TIERLOG = [sys.executable, "-m", "tierlog"]
@@ -227,6 +229,11 @@ def partitions_of(node: Node) -> list[dict[str, int]]:
     return found
 
 
+def uploaded(node: Node) -> int:
+    """Records that the store has."""
+    return sum(one["uploaded_end"] - one["log_start"] for one in partitions_of(node))
+
+
 def is_cold(one: dict[str, int]) -> bool:
     return one["uploaded_end"] == one["local_start"] == one["high_watermark"]
 
@@ -288,13 +295,16 @@ def main() -> None:
             go_cold(node)
             consume_cold(node, writer)
             node = lose_the_disk(node, data, writer)
+            in_the_store = uploaded(node)
             code = node.stop()
         finally:
             if node.is_running:
                 node.kill()
         say(f"\n7. SIGTERM: drained, synced, marked clean; exit code {code}")
         assert code == 0
-    simulated_power_cuts()
+        simulated_power_cuts()
+        say("\n9. no broker runs: Spark reads the history from the store")
+        query(f"file://{data}-store", TOPIC, in_the_store, say)
 
 
 if __name__ == "__main__":
