@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tierlog.cli.cost import cost_app
+from tierlog.cli.cost_bucket import cost_app
 from tierlog.cli.failure import told
 from tierlog.cli.formats import Format
 from tierlog.cli.group_commands import group_app
