@@ -22,6 +22,9 @@ from typing import NamedTuple, Protocol
 
 from tierlog.types import Bytes, Position
 
+CRC_BYTES = 1 << 20
+"""What one of `Got.crcs` covers."""
+
 
 class Span(NamedTuple):
     """A byte range `[start, end)` of an object."""
@@ -56,6 +59,9 @@ class Got:
     """Not shown: asyncio writes down the results of tasks here and there, megabytes or not."""
     stat: Stat
     """Of the whole object, also where a range was read."""
+    crcs: tuple[int, ...] = ()
+    """CRC-32C of every `CRC_BYTES` of `data`, the last perhaps shorter, where the adapter took them
+    while the bytes came in. Whoever changes `data` drops them."""
 
 
 class Outcome(Enum):

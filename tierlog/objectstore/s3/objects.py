@@ -176,7 +176,7 @@ def _content_range(answer: Answer) -> re.Match[str]:
 
 def _got(key: str, answer: Answer) -> Got:
     whole = int(_content_range(answer).group(2)) if answer.status == 206 else len(answer.data)
-    return Got(data=answer.data, stat=_stat(key, answer, whole))
+    return Got(data=answer.data, stat=_stat(key, answer, whole), crcs=answer.crcs)
 
 
 def _length(key: str, answer: Answer) -> int:
