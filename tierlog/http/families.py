@@ -24,6 +24,7 @@ from tierlog.http.readings import (
     segment_count,
     topic_total,
 )
+from tierlog.http.tablefamilies import TABLES
 
 NODE: Final = (
     Family(
@@ -378,6 +379,7 @@ SECTIONS: Final = {
     "Compaction": COMPACTION,
     "Object store": STORE,
     "Cold tier": COLD_TIER,
+    "Tables": TABLES,
     "Cold topics": COLD_TOPICS,
     "Cold reads": COLD_READS,
 }
