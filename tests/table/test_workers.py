@@ -20,6 +20,9 @@ from tierlog.table.manifest import Source
 from tierlog.table.plans import About, ConvertPlan, MergePlan, Range, RawPart
 from tierlog.table.workshop import Workshop
 
+pytestmark = pytest.mark.slow
+"""Workers import pyarrow, and may have to compile, at the lowest priority."""
+
 
 @pytest.fixture
 async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
