@@ -159,5 +159,5 @@ GROUP_BUGS = (
     consumer_bug("consumer groups: give before release", given_before_it_is_released, 0),
     consumer_bug("consumer groups: forget owners at load", owners_forgotten_by_a_restart, 4),
     consumer_bug("consumer groups: members live for ever", sessions_that_never_end, 0),
-    consumer_bug("consumer groups: take commits of anybody", commits_of_anybody, 0),
+    consumer_bug("consumer groups: take commits of anybody", commits_of_anybody, 1),
 )

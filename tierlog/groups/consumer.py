@@ -99,7 +99,7 @@ class ConsumerGroup(ConsumerMemory):
         member_id = beat.member_id or self._new_id("")
         known, old_id = self._find(beat, member_id)
         before = known or ConsumerMember(id=member_id)
-        member = told(replace(before, id=member_id), beat)
+        member = told(before if old_id is None else replace(before, id=member_id), beat)
         if self._is_quiet(known, member, topics):
             after = member
         else:
@@ -120,7 +120,7 @@ class ConsumerGroup(ConsumerMemory):
     ) -> bool:
         """Nothing is new, as in nearly all beats."""
         return (
-            known == member
+            (known is member or known == member)
             and topics.generation == self._topics.generation
             and self.epoch == self.assignment_epoch
             and self._is_there(member)
