@@ -13,7 +13,7 @@ import pytest
 
 from tests.compat.cold import create_cold, fetch_once, wait_cold
 from tests.compat.conftest import available
-from tests.compat.drivers.base import Record, Sending
+from tests.compat.drivers.base import CLIENT_ID, Record, Sending
 from tests.compat.drivers.confluent import Confluent
 from tests.compat.groupdrivers import (
     ALL_DRIVERS,
@@ -211,6 +211,10 @@ def test_a_group_reads_cold_history_and_catches_up_with_the_tail(
         until([member], lambda: len(member.read) >= 125)
         member.commit()
     assert member.read == [(0, offset) for offset in range(125)]
+    (counted,) = [one for one in server_node.state()["tier"]["clients"] if one["group"] == topic]
+    assert (counted["client"], counted["reads"] > 0) == (CLIENT_ID, True)
+    assert counted["gets"] > 0
+    assert counted["usd"] > 0
     fill(server, topic, 1)
     after = client.member(server, topic, topic)
     with closed(after):
