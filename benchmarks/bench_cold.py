@@ -66,9 +66,8 @@ def gauges(size: Size) -> Iterator[Gauge]:
             raise Unavailable(str(missing)) from missing
         part = int(size.options.get("part", 0))
         if part in (0, 1, 2, 5):
-            # Two segments of the default size in each: a replay crosses a border, and is so long
-            # that its beginning is not most of it.
-            staged = Stage(server, size.scratch, partition_bytes=4 * size.data_bytes)
+            # A segment of the default size in each: a gigabyte, of which the beginning is not most.
+            staged = Stage(server, size.scratch, partition_bytes=2 * size.data_bytes)
             with staged as stage:
                 yield from of_stage(stage, size, part)
         if part in (0, 3):

@@ -34,7 +34,7 @@ RECORDS = 63
 RANGE_BYTES = 8 << 20
 SEGMENT_BYTES = 128 << 20
 """The default."""
-WARM_SHARE = 8
+WARM_SHARE = 4
 """So many times smaller is the topic that makes a node warm."""
 EARLIEST_LOCAL = -4
 SEALED = {"segment.ms": "1000", "local.retention.ms": "1000"}
