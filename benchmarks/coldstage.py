@@ -68,6 +68,10 @@ class Stage:
         """Of all partitions."""
         return self._count * len(self._batch) * PARTITIONS
 
+    @property
+    def segment_bytes(self) -> int:
+        return self._segment_bytes
+
     def __enter__(self) -> Self:
         self.node.start()
         try:
@@ -133,6 +137,7 @@ class Stage:
         assert self.node.records_of(topic, PARTITIONS) == count * RECORDS * PARTITIONS
 
     def _go_cold(self) -> None:
+        self.node.store_requests()  # What the node's start asked for is no part of it.
         began = time.perf_counter()
         with peak_of(self.node) as memory:
             self.node.call(partial(_seal, COLD))
