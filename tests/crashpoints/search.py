@@ -3,26 +3,29 @@
 Each story is told once without a shot, to learn its I/O calls; then once for every call and
 everything that may happen there. Prints a table and exits 1 where a promise was broken; a failure
 names its shot and the command that replays it. `--write` puts the table into
-`docs/crash-points.md`.
+`docs/crash-points.md`. With `--notes FILE` a run that was cut off goes on where it was.
 """
 
 import argparse
 import logging
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.crashpoints import stage_delete, stage_expire, stage_merge
+from tests.crashpoints import stage_delete, stage_expire, stage_merge, stage_table
+from tests.crashpoints.notes import Notes
 from tests.crashpoints.points import End, Shot, parse_shot
 from tests.crashpoints.stages import STAGES
 from tests.crashpoints.story import tell
 from tests.crashpoints.tale import Case, Tale
 
 ROAD = Tale("road", STAGES, tell)
-TALES = {tale.name: tale for tale in (ROAD, stage_expire.TALE, stage_delete.TALE, stage_merge.TALE)}
+STAGED = (stage_expire.TALE, stage_delete.TALE, stage_merge.TALE, stage_table.TALE)
+TALES = {tale.name: tale for tale in (ROAD, *STAGED)}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "crash-points.md"
 BEGIN, FINISH = "<!-- table: make crashpoints -->\n", "<!-- end of table -->\n"
 
@@ -57,11 +60,19 @@ def take(job: Job) -> Case:
     return TALES[job.tale].take(job.shot)
 
 
-def take_all(jobs: Sequence[Job], *, processes: int) -> list[Case]:
+def strewn(jobs: Sequence[Job]) -> list[Job]:
+    """In an order that is the same each time and has every part of it everywhere."""
+    return sorted(jobs, key=lambda job: sha256(f"{job.tale}:{job.shot}".encode()).digest())
+
+
+def take_all(
+    jobs: Sequence[Job], *, processes: int, note: Callable[[Case], None] = lambda _: None
+) -> list[Case]:
     """Failures are told as they come."""
     done: list[Case] = []
     with ProcessPoolExecutor(processes, initializer=_be_quiet) as pool:
         for case in pool.map(take, jobs, chunksize=8):
+            note(case)
             done.append(case)
             if case.problems:
                 print(case, flush=True)
@@ -142,6 +153,7 @@ def main() -> int:
     parser.add_argument("--shot", type=parse_job, help="replay one, as a failure names it")
     parser.add_argument("--count", type=int, help="a spread of so many cases; by default all")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--notes", type=Path, help="what was taken, to go on there next time")
     parser.add_argument("--write", action="store_true", help=f"the table into {PAGE.name}")
     options = parser.parse_args()
     if options.shot is not None:
@@ -149,7 +161,17 @@ def main() -> int:
         print(case)
         return 1 if case.problems else 0
     _be_quiet()
-    return _report(take_all(all_jobs(options.count), processes=options.processes), options.write)
+    jobs = all_jobs(options.count)
+    if options.notes is None:
+        return _report(take_all(jobs, processes=options.processes), options.write)
+    notes = Notes(options.notes, TALES.values())
+    taken = notes.taken
+    take_all(
+        strewn([job for job in jobs if job not in taken]),
+        processes=options.processes,
+        note=notes.add,
+    )
+    return _report(notes.cases, options.write)
 
 
 def _report(cases: Sequence[Case], is_written: bool) -> int:

@@ -3,15 +3,18 @@
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.crashpoints.bugs import BUGS, Bug
 from tests.crashpoints.member import PLACES
+from tests.crashpoints.notes import Notes, OtherStories
 from tests.crashpoints.points import End, Shot
-from tests.crashpoints.search import ROAD, TALES, all_jobs, parse_job, table, take
+from tests.crashpoints.search import ROAD, TALES, all_jobs, parse_job, strewn, table, take
 from tests.crashpoints.stages import STAGES
 from tests.crashpoints.story import tell
+from tests.crashpoints.tale import Case
 from tierlog.cold.codec import decode_page
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.sim.storefaults import When
@@ -118,3 +121,21 @@ def test_a_failure_names_the_command_that_replays_it_and_counts_in_the_table() -
     assert taken.pop((case.tale, case.point.stage, kind)) == ["2", "1"]
     assert taken.pop(("all", "", "")) == ["2", "1"]
     assert set(map(tuple, taken.values())) == {("0", "0")}
+
+
+def test_a_search_that_is_cut_off_goes_on_with_what_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    first, second = (job for job in strewn(all_jobs(None))[:2])
+    notes = Notes(path, TALES.values())
+    notes.add(Case(first.tale, first.shot, TALES[first.tale].calls()[first.shot.number], []))
+    with path.open("a") as file:
+        file.write('["road", "1:bef')  # Killed in the middle of it.
+    again = Notes(path, TALES.values())
+    assert again.cases == notes.cases
+    assert first in again.taken
+    assert second not in again.taken
+    again.add(Case(second.tale, second.shot, TALES[second.tale].calls()[second.shot.number], ["x"]))
+    assert Notes(path, TALES.values()).cases == again.cases
+    path.write_text(path.read_text().replace(path.read_text()[0], "x", 1))
+    with pytest.raises(OtherStories, match="begin anew"):
+        Notes(path, TALES.values())

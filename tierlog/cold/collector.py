@@ -151,7 +151,10 @@ class PartitionCollector:
         self.look()
 
     async def _go_through(self, due: Sequence[Garbage]) -> None:
-        lot = [await self._opened(one) for one in due]
+        opened = [await self._opened(one) for one in due]
+        lot = [one for one in opened if one is not None]
+        if absent := len(opened) - len(lot):  # All were asked for: they are waited for but once.
+            raise Uncollected(f"{absent} pages are not there", is_trouble=False)
         head = await self._read_back()
         if lot and await self._is_policy_current(head):
             lot = [one for one in lot if await self._may_go(one, head)]
@@ -170,10 +173,10 @@ class PartitionCollector:
         again_ms = self._env.clock.now_ms() + (REFUSED_MS if why.is_trouble else ABSENT_MS)
         self._refused.update((one.key, again_ms) for one in due)
 
-    async def _opened(self, one: Garbage) -> Doom:
+    async def _opened(self, one: Garbage) -> Doom | None:
         """With what a page takes along. One that is gone was collected: only HEAD does not know.
         But a store may miss an object for a moment, and HEAD would forget what it lists: it is
-        believed when it says so again, a turn later."""
+        believed when it says so again, a turn later. None: it said so for the first time."""
         if (name := parse_segment_key(one.key)) is not None:
             return Doom(one, (_deleted(one, base=name.base, last=name.last),))
         if one.segments_from < 0:
@@ -184,7 +187,7 @@ class PartitionCollector:
             if one.key in self._absent:
                 return Doom(one, ())
             self._absent.add(one.key)
-            raise Uncollected(f"{one.key} is not there", is_trouble=False) from None
+            return None
         self._absent.discard(one.key)
         if sha256(got.data).hexdigest() != one.sha256:
             raise ColdCorrupt(one.key, "its SHA-256 is not the published one")

@@ -247,7 +247,7 @@ class Scrubber:
         walk = Walk(self._store, keys, head, tasks=self._env.tasks)
         async for _entry in walk.entries():
             await asyncio.sleep(0)
-        back = {keys.full(ref.key) for ref in walk.lost if await self._repair.page(keys, ref)}
+        back = {keys.full(ref.key) for ref in walk.lost if await self._repair.page(uploader, ref)}
         seen = [one for one in walk.findings if one.key not in back]
         for key in before - {(one.kind, one.key) for one in seen}:
             if not key[0].value.startswith("object"):

@@ -6,6 +6,8 @@
 - A page that is gone is written again from memory, if that makes the very same bytes.
 - A HEAD that is gone or rolled back is put back from the local copy, by the publisher's own rules.
 
+- Only what the partition's HEAD lists just before: what a successor let go stays gone.
+
 Whatever is repaired was told first: a store that loses something is not to be trusted silently.
 """
 
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
     from tierlog.cold.entry import Entry
     from tierlog.cold.head import Head, PageRef
-    from tierlog.cold.layout import PartitionKeys
     from tierlog.cold.pagecache import PageCache
     from tierlog.cold.tieredpartition import TieredPartition
     from tierlog.cold.tierstats import TierStats
@@ -63,15 +64,18 @@ class ScrubRepair:
             self._stats.scrub_repairs += 1
             return head
 
-    async def page(self, keys: PartitionKeys, ref: PageRef) -> bool:
+    async def page(self, uploader: PartitionUploader, ref: PageRef) -> bool:
         """Of a page that is gone: whether it is back."""
-        key = keys.full(ref.key)
+        key = uploader.publisher.keys.full(ref.key)
         page = self._pages.known(key)
         if page is None:
             return False
         data = await self._env.tasks.in_thread(codec.encode_page, page)
         if sha256(data).hexdigest() != ref.sha256:
             return False
+        await uploader.publisher.refresh()
+        if uploader.publisher.fence is not None:
+            return False  # A successor may have let go of it.
         try:
             await write_once(self._store, key, data, self._env.rng)
         except SwapLost:

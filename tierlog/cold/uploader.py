@@ -323,10 +323,8 @@ class PartitionUploader:
         )
         if staged.entry.sha256 != entry.sha256:
             return "the object that the local segment makes is another, byte for byte"
-        # HEAD once more, just before: a successor may have let go of the object meanwhile.
-        now = await self.publisher.refresh()
-        if self.publisher.fence is not None or now is None or now.log_start >= entry.next_offset:
-            return "the partition is another leader's now, or its records have expired"
+        if not await self._still_lists(entry):
+            return "the partition is another leader's now, or its HEAD lists the object no more"
         key = self.publisher.keys.full(entry.key)
         if instead_of is None:
             await sending.send(self._store, key, staged)
@@ -336,6 +334,17 @@ class PartitionUploader:
             await self._store.put_if_match(key, staged.body, etag=instead_of)
         await sending.landed(self._store, key, entry, self._env.tasks)
         return None
+
+    async def _still_lists(self, entry: Entry) -> bool:
+        """Ask HEAD once more, just before: a successor may have let go of the object meanwhile, and
+        told so in a receipt. What lands all the same, from a process that stood still behind this
+        line, is an orphan."""
+        head = await self.publisher.refresh()
+        if head is None or self.publisher.fence is not None:
+            return False
+        self.prefix.adopt(head)
+        now = await self.prefix.entry_for(max(entry.base, head.log_start))
+        return now is not None and now.key == entry.key
 
     # Publishing
 

@@ -49,6 +49,8 @@ class Stat:
     crc32c: int | None = None
     """Of the whole object, where the store keeps it."""
     modified_ms: int = -1
+    storage_class: str | None = None
+    """As the store calls it; None where it has no classes, or does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -195,6 +195,8 @@ def _stat(key: str, answer: Answer, size: int) -> Stat:
         version_id=_version_of(headers),
         crc32c=from_header(headers.get("x-amz-checksum-crc32c")),
         modified_ms=_modified_ms(headers.get("last-modified")),
+        # S3 leaves the header out for the class that most objects have.
+        storage_class=headers.get("x-amz-storage-class", "STANDARD"),
     )
 
 
