@@ -43,7 +43,7 @@ RATE = "requests/s"
 CPU = "CPU us/request"
 SHARE = "share of a core"
 DESCRIBED = "CPU ms/call"
-DESCRIBES = 10
+DESCRIBES = 5
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def comparisons(size: Size) -> Iterator[Gauge]:
         yield commits_gauge(node, seconds)
         groups = 1000 if size.name != "smoke" else 10
         joined = runs(lambda: join_all(node, groups))
-        yield beats_gauge(node, joined, 4 * seconds)
+        yield beats_gauge(node, joined, 1.5 * seconds)
         yield describe_gauge(node, [f"group-{number}" for number in range(groups)])
 
 
@@ -225,6 +225,7 @@ def beats_gauge(node: Tierlog, frames: list[bytes], seconds: float) -> Gauge:
         name=f"{len(frames) // MEMBERS:,} groups of {MEMBERS} members, a heartbeat every 3 s",
         variants={"tierlog": lambda: beaten(node, frames, seconds)},
         promises={SHARE: Promise(hold=0.20), CPU: Promise()},
+        rounds=5,
         note="10 members take turns on a connection; CPU of a heartbeat x 3,333 a second",
     )
 
@@ -294,6 +295,7 @@ def describe_gauge(node: Tierlog, groups: list[str]) -> Gauge:
         name=f"describe {len(groups):,} groups of {MEMBERS} members in one call",
         variants={"tierlog": described},
         promises={DESCRIBED: Promise(hold=200)},
+        rounds=5,
         note=f"mean of {DESCRIBES} calls",
     )
 
