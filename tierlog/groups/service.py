@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from tierlog.broker.controller import NewTopic
@@ -198,6 +199,7 @@ def limits_of(node: Node) -> GroupLimits:
     )
 
 
+@lru_cache(maxsize=10_000)
 def java_hash(text: str) -> int:
     """`String.hashCode`, made positive as Kafka does: clients and tools find a group's partition
     by it."""
