@@ -44,13 +44,15 @@ CPU = "CPU us/request"
 SHARE = "share of a core"
 DESCRIBED = "CPU ms/call"
 DESCRIBES = 5
+AT_ONCE = 250
+"""Groups that are filled side by side: all members are there before the first rebalance begins."""
 
 T = TypeVar("T")
 
 
 def comparisons(size: Size) -> Iterator[Gauge]:
     seconds = {"full": 2.0, "quick": 0.5}.get(size.name, 0.1)
-    sets = [*UNTIERED, "group.initial.rebalance.delay.ms=1000"]
+    sets = [*UNTIERED, "group.initial.rebalance.delay.ms=5000"]
     folder = size.scratch / "groups"
     folder.mkdir()
     with Tierlog(folder, sets=sets).start() as node:
@@ -143,8 +145,8 @@ async def join_all(node: Tierlog, groups: int) -> list[bytes]:
     """Every member joins and syncs; a frame with the heartbeat of each."""
     frames: list[bytes] = []
     # A few groups at a time, each member on a connection of its own as long as it joins.
-    for first in range(0, groups, 100):
-        some = range(first, min(first + 100, groups))
+    for first in range(0, groups, AT_ONCE):
+        some = range(first, min(first + AT_ONCE, groups))
         lanes = [await asyncio.open_connection("127.0.0.1", node.port) for _ in range(MEMBERS)]
         members = await asyncio.gather(*(join_lane(*lane, some) for lane in lanes))
         await asyncio.gather(

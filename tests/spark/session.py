@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
+
+from tests.stores.servers import KEY, REGION, SECRET
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +26,18 @@ MARKS = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-ACCESS, SECRET = "AKIATIERLOGTEST", "tierlog-secret"
+ENVIRONMENT = {
+    # Workers take another Python otherwise; and they look for `pyspark_tierlog` on the path, where
+    # an editable install has only a finder of its own.
+    "PYSPARK_PYTHON": sys.executable,
+    "PYTHONPATH": str(ROOT),
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    # Of the stores of the tests: executors find keys by the usual AWS chain.
+    "AWS_ACCESS_KEY_ID": KEY,
+    "AWS_SECRET_ACCESS_KEY": SECRET,
+    "AWS_DEFAULT_REGION": REGION,
+}
+"""For the JVM, and for the workers that it starts."""
 
 
 def jars() -> list[str]:
@@ -44,11 +58,6 @@ def missing(what: str) -> None:
 @contextmanager
 def session(folder: Path, **confs: str) -> Iterator["SparkSession"]:
     """A driver in this process, its JVM beside it."""
-    # Workers take another Python otherwise; and they look for `pyspark_tierlog` on the path, where
-    # an editable install has only its own finder.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = str(ROOT)
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     from pyspark.sql import SparkSession
 
     building = (
@@ -66,7 +75,8 @@ def session(folder: Path, **confs: str) -> Iterator["SparkSession"]:
     )
     for name, value in confs.items():
         building = building.config(name, value)
-    spark = building.getOrCreate()
+    with mock.patch.dict(os.environ, ENVIRONMENT):
+        spark = building.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark

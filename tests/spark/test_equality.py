@@ -14,6 +14,8 @@ from tests.spark import topics
 from tests.spark.converting import convert_share
 from tests.spark.session import MARKS
 from tierlog.records.attributes import Codec
+from tierlog.spark.options import Mode, parse_options
+from tierlog.spark.reading import plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,8 +37,8 @@ def test_all_readers_see_the_same_rows(
     name = f"equal-{next(_numbers)}"
     topics.make(node, name, topic)
     store = f"file://{node.data}-store"
-    convert_share(store, name, topic.converted_share)
     rows = topics.consumed(node, name)
+    convert_share(spark, store, name, rows, topic.converted_share)
     broker = {"kafka.bootstrap.servers": node.address}
     for one in wanted:
         options = topics.options_of(name, topic, one, rows)
@@ -49,6 +51,23 @@ def test_all_readers_see_the_same_rows(
         assert topics.collected(by_kafka) == due
         assert topics.collected(by_source) == due
         assert topics.collected(by_read) == due
+        assert offsets_without_a_broker(store, given) == [
+            (one.partition, one.offset)
+            for one in topics.expected(name, topic, options, cold_rows(node, name, rows))
+        ]
+
+
+def cold_rows(node: RunningNode, name: str, rows: list[topics.Seen]) -> list[topics.Seen]:
+    ends = [one["uploaded_end"] for one in node.partitions(name)]
+    return [one for one in rows if one.offset < ends[one.partition]]
+
+
+def offsets_without_a_broker(store: str, given: dict[str, Any]) -> list[tuple[int, int]]:
+    """As they are planned from the bucket alone: times, too, are looked up there."""
+    some = {name: text for name, text in given.items() if name != "kafka.bootstrap.servers"}
+    some |= {"store": store, "failOnDataLoss": "false"}
+    spans = plan(parse_options(some, mode=Mode.BATCH)).spans
+    return [(one.name.partition, at) for one in spans for at in range(one.start, one.end)]
 
 
 def test_without_a_broker_the_end_is_the_end_of_the_bucket(

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 pytestmark = MARKS
 _numbers = count()
+PATIENCE_S = 120
+STARTS_MAX = 5
+SLOW_PYTHON = "Python worker failed to connect"
 
 
 def written(number: int, size: int) -> topics.Written:
@@ -52,13 +55,35 @@ def frame(spark: "SparkSession", node: RunningNode, name: str, **options: str) -
     return spark.readStream.format("tierlog").options(**given).load()
 
 
-def started(found: "DataFrame", folder: Path) -> "StreamingQuery":
+def started(found: "DataFrame", folder: Path, **trigger: bool) -> "StreamingQuery":
+    writer = found.writeStream.trigger(**trigger) if trigger else found.writeStream
     return (
-        found.writeStream.format("parquet")
+        writer.format("parquet")
         .option("path", str(folder / "sink"))
         .option("checkpointLocation", str(folder / "checkpoint"))
         .start()
     )
+
+
+def drained(found: "DataFrame", folder: Path, **trigger: bool) -> None:
+    """Run a stream until it has read what there is."""
+    for _ in range(STARTS_MAX):
+        query = started(found, folder, **trigger)
+        try:
+            if trigger:
+                assert query.awaitTermination(PATIENCE_S)
+            else:
+                query.processAllAvailable()
+        except Exception as error:
+            # Spark gives a new Python process ten seconds, which a crowded machine may not have. A
+            # stream that fails is started again, from its checkpoint.
+            if SLOW_PYTHON not in str(error):
+                raise
+        else:
+            return
+        finally:
+            query.stop()
+    raise AssertionError(f"Spark's Python did not start in {STARTS_MAX} tries")
 
 
 def wait_for_files(folder: Path, query: "StreamingQuery", wanted: int) -> None:
@@ -83,11 +108,7 @@ def test_a_limited_stream_moves_in_steps_and_its_checkpoint_has_the_shape_of_kaf
     spark: "SparkSession", node: RunningNode, tmp_path: Path
 ) -> None:
     name, _ = made(node)
-    query = started(frame(spark, node, name, MAXOFFSETSPERTRIGGER="50"), tmp_path)
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
+    drained(frame(spark, node, name, MAXOFFSETSPERTRIGGER="50"), tmp_path)
     steps = [offsets[name] for offsets in offsets_of(tmp_path)]
     assert steps[-1] == {"0": 60, "1": 60}
     ends = [sum(step.values()) for step in steps]
@@ -111,14 +132,10 @@ def test_a_stream_that_is_stopped_anywhere_writes_each_row_once(
         wanted = files + chance.randrange(1, 4)
         wait_for_files(tmp_path, query, wanted)
         query.stop()
-        assert query.exception() is None
+        assert query.exception() is None or SLOW_PYTHON in str(query.exception())
         topics.write(node, name, [written(next(numbers), 5)])
         make_cold(node, name)
-    query = started(frame(spark, node, name, maxOffsetsPerTrigger="40"), tmp_path)
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
+    drained(frame(spark, node, name, maxOffsetsPerTrigger="40"), tmp_path)
     rows = topics.consumed(node, name)
     assert len(rows) == 135
     assert sunk(spark, tmp_path) == Counter((one.partition, one.offset) for one in rows)
@@ -128,18 +145,9 @@ def test_available_now_reads_what_is_there_and_ends(
     spark: "SparkSession", node: RunningNode, tmp_path: Path
 ) -> None:
     name, _ = made(node)
-    folder = tmp_path
     for due in (120, 125):
-        query = (
-            frame(spark, node, name)
-            .writeStream.trigger(availableNow=True)
-            .format("parquet")
-            .option("path", str(folder / "sink"))
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .start()
-        )
-        assert query.awaitTermination(60)
-        assert sum(sunk(spark, folder).values()) == due
+        drained(frame(spark, node, name), tmp_path, availableNow=True)
+        assert sum(sunk(spark, tmp_path).values()) == due
         topics.write(node, name, [written(100, 5)])
         make_cold(node, name)
 
@@ -149,19 +157,14 @@ def test_a_stream_with_a_broker_goes_on_into_the_hot_tail(
 ) -> None:
     name, _ = made(node)
     found = frame(spark, node, name, **{"kafka.bootstrap.servers": node.address})
-    query = started(found, tmp_path)
-    try:
-        query.processAllAvailable()
-        topics.write(node, name, [written(1, 7), written(2, 8)])
-        query.processAllAvailable()
-    finally:
-        query.stop()
+    drained(found, tmp_path)
+    topics.write(node, name, [written(1, 7), written(2, 8)])
+    drained(found, tmp_path)
     rows = topics.consumed(node, name)
     assert len(rows) == 135
     assert sunk(spark, tmp_path) == Counter((one.partition, one.offset) for one in rows)
 
 
 def test_a_stream_refuses_an_end(spark: "SparkSession", node: RunningNode, tmp_path: Path) -> None:
-    query = started(frame(spark, node, "x", endingOffsets="latest"), tmp_path)
     with pytest.raises(Exception, match="has no end"):
-        query.processAllAvailable()
+        drained(frame(spark, node, "x", endingOffsets="latest"), tmp_path)

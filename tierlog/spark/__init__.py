@@ -17,13 +17,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tierlog.spark.reading import read
+    from tierlog.spark.source import install
 
-__all__ = ["read"]
+__all__ = ["install", "read"]
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tierlog.spark import reading
+    if name == "install":
+        from tierlog.spark.source import install
 
-    return getattr(reading, name)
+        return install
+    from tierlog.spark.reading import read
+
+    return read

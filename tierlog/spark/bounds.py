@@ -50,7 +50,15 @@ class Time:
     ms: int
 
 
-Bound: TypeAlias = Edge | Offsets | Times | Time
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """The same offset for all partitions, or the nearest that each has: for jobs, not for Kafka's
+    options."""
+
+    offset: int
+
+
+Bound: TypeAlias = Edge | Offsets | Times | Time | Everywhere
 
 
 def parse_partitions(option: str, text: str) -> dict[str, tuple[int, ...]]:

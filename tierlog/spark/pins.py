@@ -26,6 +26,7 @@ from tierlog.spark.errors import NotReadable
 from tierlog.spark.options import Assign, Subscribe, SubscribePattern
 from tierlog.spark.plan import Span, slices_of, uncovered
 from tierlog.spark.segments import raw_segment
+from tierlog.table.reading import read_table
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -84,7 +85,7 @@ class Pins:
         except NoSuchObject:
             return None, None
         head = codec.decode_head(got.data, key=place.keys.head)
-        return head, await tables.read_table(self.view.store, place.keys)
+        return head, await read_table(self.view.store, place.keys)
 
     # Which partitions
 

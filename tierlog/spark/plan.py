@@ -34,6 +34,8 @@ class ParquetFile:
     row_groups: int = 1
     times: tuple[int, int] | None = None
     """The earliest and the latest of its rows, in milliseconds; None: not known, or no rows."""
+    dead_records: int = 0
+    """Of the offsets that it covers, records that could not be converted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

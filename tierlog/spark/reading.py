@@ -19,6 +19,7 @@ from tierlog.spark.options import STORE_CONF, Mode, ReadOptions, parse_options
 from tierlog.spark.pins import pinning
 from tierlog.spark.plan import ParquetSlice, tasks_of
 from tierlog.spark.prices import as_text, cost_of
+from tierlog.spark.resolving import check_dead
 from tierlog.spark.stores import S3, StorePlace, place_of, with_store
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def plan(options: ReadOptions) -> Planned:
             pinned = await pins.pin(options)
             spans = await pins.spans(options, pinned)
             slices = await pins.slices(spans, pinned)
+        check_dead(options, slices)
         gets = sum(bucket.stats.of(kind).requests for kind in ("get", "list"))
         return Planned(options=options, spans=spans, slices=slices, gets=gets)
 

@@ -81,9 +81,14 @@ def replay(
     target: str,
     brokers: Sequence[Address],
     keys: Collection[bytes] | None = None,
+    run: str | None = None,
     watcher: Watcher | None = None,
 ) -> list[Replayed]:
-    """`target` must exist, with as many partitions as the source has, and take create times."""
+    """`target` must exist, with as many partitions as the source has, and take create times.
+
+    Calls with the same `run` go on where the last one ended; by default it is made of bounds and
+    keys.
+    """
     planned = plan(options)
     by_name: dict[PartitionName, list[Slice]] = {}
     for one in planned.slices:
@@ -103,15 +108,16 @@ def replay(
             brokers=tuple(brokers),
             reading=reading,
             keys=None if keys is None else frozenset(keys),
-            run=run_of(options, keys),
+            run=run or run_of(options.start, options.end, keys),
         )
         for name, slices in sorted(by_name.items())
     ]
     return run_tasks(spark, tasks, run_task, size_of=lambda one: one.size, watcher=watcher)
 
 
-def run_of(options: ReadOptions, keys: Collection[bytes] | None) -> str:
-    asked = (options.start, options.end, None if keys is None else sorted(keys))
+def run_of(start: object, end: object, keys: Collection[bytes] | None) -> str:
+    """A name for a question, without slashes."""
+    asked = (start, end, None if keys is None else sorted(keys))
     return sha256(repr(asked).encode()).hexdigest()[:16]
 
 

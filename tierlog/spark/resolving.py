@@ -9,14 +9,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from tierlog.spark.bounds import EARLIEST, LATEST, Edge, Offsets, Time, Times
+from tierlog.spark.bounds import EARLIEST, LATEST, Edge, Everywhere, Offsets, Time, Times
 from tierlog.spark.errors import DataLost, NotReadable
+from tierlog.spark.plan import ParquetSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tierlog.spark.bounds import Bound, PartitionName
     from tierlog.spark.options import ReadOptions
+    from tierlog.spark.plan import Slice
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +78,19 @@ def ends(
     return found
 
 
+def check_dead(options: ReadOptions, slices: Sequence[Slice]) -> None:
+    """Whoever reads files that lack records should know it, as whoever reads the segments does."""
+    for one in slices:
+        if isinstance(one, ParquetSlice) and one.file.dead_records:
+            sentence = (
+                f"{one.file.dead_records} records of {one.name} in [{one.file.start}, "
+                f"{one.file.end}) could not be converted; the dead letters beside it say why"
+            )
+            if options.fail_on_data_loss:
+                raise DataLost(f"{sentence}; failOnDataLoss=false reads the others")
+            logger.warning("%s", sentence)
+
+
 def _placed(
     bound: Bound,
     pinned: Mapping[PartitionName, Ends],
@@ -86,6 +101,10 @@ def _placed(
         return {name: _signed(at, pinned[name]) for name, at in bound.by.items()}
     if isinstance(bound, Time | Times):
         return dict(times)
+    if isinstance(bound, Everywhere):
+        return {
+            name: min(max(bound.offset, one.earliest), one.latest) for name, one in pinned.items()
+        }
     if bound is Edge.EARLIEST:
         return {name: one.earliest for name, one in pinned.items()}
     return {name: one.latest for name, one in pinned.items()}

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from tierlog.spark.bounds import PartitionName, flattened, nested
-from tierlog.spark.errors import DataLost
+from tierlog.spark.errors import DataLost, NotReadable
 from tierlog.spark.pins import pinning
 from tierlog.spark.plan import Span
-from tierlog.spark.resolving import asked_times, starts
+from tierlog.spark.resolving import asked_times, check_dead, starts
 from tierlog.spark.source import SlicesPartition, partitions_of, reading_of
 from tierlog.spark.stores import place_of, with_store
 
@@ -40,23 +40,35 @@ class TierlogStreamReader(DataSourceStreamReader):
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._columns = tuple(columns)
+        self._first: Offsets | None = None
         self._seen: Offsets | None = None
         """Where the stream is, as far as Spark has told."""
 
     def initialOffset(self) -> dict[str, dict[str, int]]:
+        return nested(self._initial())
+
+    def _initial(self) -> Offsets:
+        """Worked out once: Spark may ask for the latest offset before it asks for the first."""
+        if self._first is None:
+            self._first = self._resolved_start()
+        return self._first
+
+    def _resolved_start(self) -> Offsets:
         async def work(bucket: Opened) -> Offsets:
             async with pinning(bucket, self._options) as pins:
                 pinned = await pins.pin(self._options)
                 times = await pins.times(pinned, asked_times(self._options.start, pinned))
                 return starts(self._options, pinned, times)
 
-        self._seen = self._with_store(work)
-        return nested(self._seen)
+        found: Offsets = self._with_store(work)
+        return found
 
     def latestOffset(self) -> dict[str, dict[str, int]]:
-        return nested(self._latest(self._seen, self._options.trigger_offsets_max))
+        # A stream that has never been asked to read, nor been told where it is, begins.
+        seen = self._initial() if self._seen is None else self._seen
+        return nested(self._latest(seen, self._options.trigger_offsets_max))
 
-    def _latest(self, seen: Offsets | None, limit: int | None) -> Offsets:
+    def _latest(self, seen: Offsets, limit: int | None) -> Offsets:
         async def work(bucket: Opened) -> dict[PartitionName, Pinned]:
             async with pinning(bucket, self._options) as pins:
                 return await pins.pin(self._options)
@@ -107,17 +119,16 @@ def _first(name: PartitionName, pinned: Mapping[PartitionName, Pinned]) -> int:
 
 
 def limited(start: Mapping[PartitionName, int], end: Offsets, limit: int) -> Offsets:
-    """At most so many offsets in all, shared by what is left of each partition. Every partition
-    with something left moves, by one at least, so none starves."""
+    """At most so many offsets in all. One for every partition with something left, so that none
+    starves (also where they are more than the limit), the rest by what is left of each."""
     left = {name: max(0, end[name] - start[name]) for name in end}
-    total = sum(left.values())
-    if total <= limit:
+    if sum(left.values()) <= limit:
         return dict(end)
+    ones = sum(many > 0 for many in left.values())
+    rest, shared = max(0, limit - ones), sum(left.values()) - ones
     return {
-        name: start[name] + min(left[name], max(limit * left[name] // total, 1))
-        if left[name]
-        else end[name]
-        for name in end
+        name: start[name] + 1 + rest * (many - 1) // max(1, shared) if many else end[name]
+        for name, many in left.items()
     }
 
 
@@ -125,7 +136,9 @@ def _plan(options: ReadOptions, first: Offsets, last: Offsets) -> Any:
     async def work(bucket: Opened) -> list[Slice]:
         async with pinning(bucket, options) as pins:
             pinned = await pins.pin(options)
-            return await pins.slices(spans_of(options, pinned, first, last), pinned)
+            slices = await pins.slices(spans_of(options, pinned, first, last), pinned)
+        check_dead(options, slices)
+        return slices
 
     return work
 
@@ -141,6 +154,8 @@ def spans_of(
                 raise DataLost(f"{name} is gone; failOnDataLoss=false goes on without it")
             continue
         start = first.get(name, one.earliest)
+        if start > end:
+            raise NotReadable(f"{name}: the stream is at {start} and is asked to go back to {end}")
         if options.fail_on_data_loss and not one.earliest <= start <= end <= one.latest:
             raise DataLost(
                 f"{name} has offsets {one.earliest} to {one.latest}, and the stream wants {start} "

@@ -106,7 +106,7 @@ async def _walked(
     cluster_id: str | None, topics: Collection[str], bucket: Opened
 ) -> tuple[int, list[Task], list[Finding]]:
     view = BucketView(bucket.store, cluster_id=cluster_id)
-    places = await _places(view, topics)
+    places = await places_of(view, topics)
     tasks: list[Task] = []
     findings: list[Finding] = []
     for place in places:
@@ -116,7 +116,7 @@ async def _walked(
     return len(places), tasks, findings
 
 
-async def _places(view: BucketView, topics: Collection[str]) -> list[Place]:
+async def places_of(view: BucketView, topics: Collection[str]) -> list[Place]:
     clusters = await view.clusters()
     if len(clusters) != 1:
         raise NotReadable(f"the store holds {len(clusters)} clusters; name one by its id")

@@ -17,6 +17,7 @@ from tierlog.table.manifest import (
     FORMAT,
     PAGE_FILES_MAX,
     PAGES_MAX,
+    SCHEMA_VERSION,
     SOURCES_MAX,
     DeadLetters,
     FilePage,
@@ -38,8 +39,6 @@ FILES_MAX = 1024
 SKIPS_MAX = 1024
 GARBAGE_MAX = 8192
 DEAD_MAX = SOURCES_MAX
-KNOWN_SCHEMA = 1
-"""What this reader understands; `schema.py` has it, and needs pyarrow."""
 LEAST = -INTEGER_MAX - 1
 
 # TABLE
@@ -79,8 +78,8 @@ def table_value(table: Table) -> dict[str, object]:
 def decode_table(data: Bytes, *, key: str) -> Table:
     fields = _opened(data, key=key, kind="table")
     schema = fields.integer("schema", 1)
-    if schema > KNOWN_SCHEMA:
-        raise NewerFormat(key, found=schema, known=KNOWN_SCHEMA)
+    if schema > SCHEMA_VERSION:
+        raise NewerFormat(key, found=schema, known=SCHEMA_VERSION)
     incarnation, writer = fields.inner("incarnation"), fields.inner("writer")
     start = fields.integer("table_start")
     table = Table(

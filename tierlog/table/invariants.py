@@ -149,7 +149,7 @@ def _rows(table: Table, previous: Table) -> Iterator[str]:
             yield f"{file.key} stands in the place of what was not there"
         elif _sources(gone) == file.sources and _counts(gone) != _counts([file]):
             yield f"{file.key} has other rows than what it stands in the place of"
-    if len(table.pages) == len(previous.pages):
+    if table.pages == previous.pages:  # What moved into a page is not seen from here.
         for one in previous.files:
             for key in one.keys:
                 if key not in here and key not in garbage:

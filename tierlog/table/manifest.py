@@ -19,6 +19,8 @@ from tierlog.cold.head import Incarnation, Writer
 from tierlog.types import Offset, TimestampMs
 
 FORMAT = 1
+SCHEMA_VERSION = 1
+"""Of the columns: `schema.py`, which needs pyarrow. This tierlog writes it, and reads up to it."""
 FILES_INLINE_MAX = 64
 """Files in TABLE before they move to a page. TABLE is written at every conversion."""
 SOURCES_INLINE_MAX = 512

@@ -76,7 +76,8 @@ def _overlapping(
     rows: Iterable[TableFile | FilePageRef], start: Offset, end: Offset, times: Times | None
 ) -> Iterator[TableFile | FilePageRef]:
     for row in rows:
-        if row.start < end and start < row.end and (times is None or times.may_hold(row)):
+        is_within = max(row.start, start) < min(row.end, end)
+        if is_within and (times is None or times.may_hold(row)):
             yield row
 
 

@@ -22,6 +22,7 @@ from tierlog.records.limits import DEFAULT_LIMITS, Limits
 from tierlog.records.record import headers_max, plain_records
 from tierlog.table import fastscan, purescan
 from tierlog.table.columns import record_batch
+from tierlog.table.plans import Range as Range  # noqa: TC001  for others to import from here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from tierlog.cold.entry import Sample
     from tierlog.types import Bytes
 
 GROUP_ROWS = 128 << 10
@@ -87,22 +87,6 @@ class Tally:
     @property
     def dead_records(self) -> int:
         return sum(one.records for one in self.dead)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """Which offsets are wanted of a source, and what it is."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    """Rows outside `[start, end)` are left out."""
-    base: int
-    """The source's first offset, and the one behind its last."""
-    next_offset: int
-    samples: Sequence[Sample] = ()
-    """Places where a batch begins, for where the batches before do not say."""
 
 
 def engine() -> ModuleType:

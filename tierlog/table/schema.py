@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-SCHEMA_VERSION: Final = 1
+from tierlog.table.manifest import SCHEMA_VERSION as SCHEMA_VERSION
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 """Kafka's milliseconds as microseconds, which Spark takes as they are."""
