@@ -347,7 +347,7 @@ def lose_the_disk(node: Node, data: Path, writer: Writer) -> Node:
 
 
 def simulated_power_cuts() -> None:
-    say("\n8. the same log on a simulated disk that loses, tears and reorders unsynced writes")
+    say("\n9. the same log on a simulated disk that loses, tears and reorders unsynced writes")
     logging.disable(logging.WARNING)
     found = search(range(4))
     assert not found.failures, found.failures
@@ -376,6 +376,7 @@ def main() -> None:
                 node.kill()
         say(f"\n7. SIGTERM: drained, synced, marked clean; exit code {code}")
         assert code == 0
+        say("\n8. what the bucket costs")
         count_and_price(Path(f"{data}-store"))
         simulated_power_cuts()
         say("\n10. no broker runs: Spark reads the history from the store")
