@@ -3,8 +3,8 @@
 Starts a node, produces and consumes with a real Kafka client, looks at it with the command line,
 kills it in the middle of a stream of writes, starts it again, and shows that every acknowledged
 record is there. Then the history goes to the object store and leaves the disk, is consumed from
-there, and outlives the disk itself. Then simulated power cuts. Last, with every broker gone, Spark
-reads the history from the store. Leaves nothing behind.
+there, and outlives the disk itself; what the bucket costs is counted. Then simulated power cuts.
+Last, with every broker gone, Spark reads the history from the store. Leaves nothing behind.
 """
 
 import json
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from tests.demo_cost import count_and_price
 from tests.demo_spark import query
 from tests.powerloss.search import search
 
@@ -302,8 +303,9 @@ def main() -> None:
                 node.kill()
         say(f"\n7. SIGTERM: drained, synced, marked clean; exit code {code}")
         assert code == 0
+        count_and_price(Path(f"{data}-store"))
         simulated_power_cuts()
-        say("\n9. no broker runs: Spark reads the history from the store")
+        say("\n10. no broker runs: Spark reads the history from the store")
         query(f"file://{data}-store", TOPIC, in_the_store, say)
 
 

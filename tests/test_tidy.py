@@ -251,6 +251,8 @@ def test_core_code_meets_the_world_through_ports_only() -> None:
 
 COST_MODEL_NEEDS = {"numpy", "yaml"}
 """Beside the standard library: the cost model is usable alone."""
+PLOTS, PLOTS_NEED = COST_MODEL / "plots.py", {"altair", "vl_convert"}
+"""The one file that draws; nothing but pages and notebooks imports it."""
 
 
 def foreign_imports(tree: ast.AST) -> set[str]:
@@ -264,7 +266,14 @@ def test_the_cost_model_imports_nothing_of_tierlog_and_is_usable_alone() -> None
         for path in sorted(COST_MODEL.rglob("*.py"))
         if (foreign := foreign_imports(ast.parse(path.read_text())))
     }
-    assert not found
+    assert found == {str(PLOTS.relative_to(ROOT)): PLOTS_NEED}
+    drawing = {
+        path.name
+        for path in COST_MODEL.rglob("*.py")
+        for name, _ in imported(ast.parse(path.read_text()))
+        if name.startswith("cost_model.plots")
+    }
+    assert drawing == {"page.py"}
     assert foreign_imports(ast.parse("def f():\n    from tierlog.types import Offset\n"))
 
 

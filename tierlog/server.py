@@ -35,6 +35,7 @@ from tierlog.config import parse_address
 from tierlog.config.directories import COLD
 from tierlog.env import local_env, raise_files_max
 from tierlog.groups.handlers import add_to as add_groups
+from tierlog.groups.lagwatch import LagWatch
 from tierlog.groups.offsetscopy import copy_offsets
 from tierlog.groups.placing import place_offsets
 from tierlog.groups.service import GroupCoordinator
@@ -102,6 +103,7 @@ class Server:
         self.view: NodeView
         self.http: HttpServer | None = None
         self._groups: GroupCoordinator | None = None
+        self._lag: LagWatch | None = None
         self.store: ObjectStore | None = None
         self._store_stats: StoreStats | None = None
 
@@ -126,6 +128,8 @@ class Server:
             node.services[GroupCoordinator] = groups
             groups.start()
             copy_offsets(node, groups)
+            self._lag = node.services[LagWatch] = LagWatch(node, groups)
+            self._lag.start()
             table = served_apis()
             node.api_versions = table.api_versions()
             self.listener = view.listener = Listener(
@@ -185,6 +189,8 @@ class Server:
         return bound
 
     async def _stop_groups(self) -> None:
+        if self._lag is not None:
+            await self._lag.stop()
         if self._groups is not None:
             await self._groups.stop()
 

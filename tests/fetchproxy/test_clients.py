@@ -1,6 +1,7 @@
 """Who is counted for what, and that the sums are those of the node."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.fetchproxy.support import (
     whole,
 )
 from tierlog.fetchproxy import ColdRead, FetchProxy
-from tierlog.fetchproxy.clients import OTHER, Clients, Price
+from tierlog.fetchproxy.clients import OTHER, Clients, Price, Who
 from tierlog.fetchproxy.port import ColdPrefix
 from tierlog.types import Offset
 
@@ -94,11 +95,24 @@ def test_a_hundred_and_one_names_at_most_and_the_sum_stays() -> None:
     for number in range(10):
         clients.of(f"client {number}").gets += number
     names = dict(clients.items())
-    assert list(names) == ["client 7", "client 8", "client 9", OTHER]
+    assert [who.client for who in names] == ["client 7", "client 8", "client 9", OTHER]
     assert sum(account.gets for account in names.values()) == sum(range(10))
     clients.of("client 7")
     clients.of("new")
-    assert "client 7" in dict(clients.items())
+    assert Who("client 7") in dict(clients.items())
+
+
+async def test_a_client_of_two_groups_is_counted_for_each() -> None:
+    segments = even_history()
+    proxy, prefix, _ = await begin(segments, WHOLE_CHUNKS)
+    for group in ("audit", "billing"):
+        name = partial(str, group)
+        found = proxy.read(prefix, Offset(0), bytes_max=1000, client="app", group=name)
+        if not isinstance(found, ColdRead):
+            await found
+    counted = {who.group: account.reads for who, account in proxy.clients.items() if account.reads}
+    assert counted == {"audit": 1, "billing": 1}
+    await proxy.close()
 
 
 def test_a_price_is_of_requests_and_bytes() -> None:
@@ -109,6 +123,6 @@ def test_a_price_is_of_requests_and_bytes() -> None:
 async def test_searches_by_time_are_counted_under_a_name_of_their_own() -> None:
     proxy, prefix, store = await begin(even_history(), SMALL)
     await proxy.search_latest(prefix)
-    counted = {name: account.gets for name, account in proxy.clients.items()}
+    counted = {who.client: account.gets for who, account in proxy.clients.items()}
     assert counted == {"(searches by time)": len(store.gets)}
     await proxy.close()

@@ -268,7 +268,9 @@ def written(bucket: SimBucket) -> list[ClusterOffsets]:
 
 
 def first_of(bucket: SimBucket, life: int) -> ClusterOffsets:
-    return next(one for one in written(bucket) if one.incarnation.number == life)
+    found = [one for one in written(bucket) if one.incarnation.number == life]
+    assert found, "the restore did not claim the offsets"
+    return found[0]
 
 
 def last_of(bucket: SimBucket) -> ClusterOffsets:

@@ -21,7 +21,9 @@ from tierlog.table.settings import TableSettings
 
 T = TypeVar("T")
 
-SETTINGS = TableSettings(interval_ms=100, bytes_per_second=None, merge_bytes_max=0)
+SETTINGS = TableSettings(
+    interval_ms=100, follow_interval_ms=100, bytes_per_second=None, merge_bytes_max=0
+)
 
 
 async def until(condition: Callable[[], bool], *, pause_s: float = 0.1) -> None:

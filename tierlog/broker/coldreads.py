@@ -21,8 +21,8 @@ from tierlog.types import Offset
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tierlog.broker.call import Call
     from tierlog.broker.partition import Partition
-    from tierlog.fetchproxy.proxy import FetchProxy
     from tierlog.wire.messages.fetch import FetchPartition
 
 Place = tuple[str | bytes, int, int]
@@ -30,11 +30,11 @@ Place = tuple[str | bytes, int, int]
 
 
 class ColdReads:
-    __slots__ = ("_allowance", "_asked", "_changed", "_client", "_proxy", "_refused", "_told")
+    __slots__ = ("_allowance", "_asked", "_call", "_changed", "_proxy", "_refused", "_told")
 
-    def __init__(self, proxy: FetchProxy | None, *, bytes_max: int, client: str) -> None:
-        self._proxy = proxy
-        self._client = client
+    def __init__(self, call: Call, *, bytes_max: int) -> None:
+        self._call = call
+        self._proxy = proxy = call.node.proxy
         self._asked: dict[Place, ColdRead | asyncio.Future[ColdRead]] = {}
         self._refused: set[Place] = set()
         """Not begun, since too many were under way; asked for again at the next look."""
@@ -74,7 +74,8 @@ class ColdReads:
                 Offset(place[2]),
                 bytes_max=bytes_max,
                 allowance=self._allowance,
-                client=self._client,
+                client=self._call.client_id or "",
+                group=self._group,
             )
         except TooManyReads:
             self._refused.add(place)
@@ -84,6 +85,10 @@ class ColdReads:
         if not isinstance(found, ColdRead):
             found.add_done_callback(self._arrived)
         return found
+
+    def _group(self) -> str:
+        call = self._call
+        return call.node.group_of(call.client_id or "", call.peer.host)
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call once, after something has arrived or failed."""

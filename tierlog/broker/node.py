@@ -34,7 +34,7 @@ from tierlog.hot.directory import FILES_MAX
 from tierlog.metastore import Compare, LocalMetaStore, Put, values
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from tierlog.broker.filling import Filling
     from tierlog.broker.request import Peer
@@ -77,6 +77,9 @@ class Node:
         self.cluster_id = ""
         self.services: dict[type, object] = {}
         """What rooms above this one look after, by their classes: their handlers find them here."""
+        self.group_of: Callable[[str, str], str] = lambda _client_id, _host: ""
+        """The consumer group that a client of this id, on this host, reads for; empty: none that is
+        known."""
         self.stats = NodeStats()
         self.long_polls = LongPolls()
         self.searches = Searches(env)

@@ -135,6 +135,7 @@ def reader_rows(state: dict[str, Any]) -> list[dict[str, object]]:
     return [
         {
             "cold reader": each["client"],
+            "group": each.get("group", ""),
             "reads": each["reads"],
             "hits": each["hits"],
             "GETs": each["gets"],

@@ -74,6 +74,7 @@ def show(report: "Report", options: RestoreOptions) -> None:
         print_table(rows_of(report.partitions), right=("from", "to", "bytes"))
         typer.echo(FOOTNOTE)
     if report.groups:
+        typer.echo("")
         print_table([group_row(one) for one in report.groups])
         for line in group_lines(report.groups):
             typer.echo(line)
@@ -105,9 +106,7 @@ def group_row(one: "GroupReport") -> dict[str, Any]:
 
 def group_lines(groups: "Sequence[GroupReport]") -> list[str]:
     """What became of offsets that pointed behind what was restored."""
-    lines = [
-        "Groups go on from offsets that are at most half a minute older than the store's last."
-    ]
+    lines = ["Groups go on from what they had committed up to half a minute before the end."]
     for group in groups:
         for one in group.set_back:
             count = one.committed - one.now

@@ -285,6 +285,10 @@ class TopicConfig:
         "Stricter rules: fsync before every answer, broker timestamps, no compaction, retention "
         "that may grow but never shrink.",
     )
+    # A label and nothing more: `tierlog cost actual --by owner` adds up by it.
+    tierlog_owner: str = text(
+        "tierlog.owner", "", "Who pays for the topic: a team, a cost centre; any words."
+    )
     tierlog_table_enable: bool = flag(
         "tierlog.table.enable",
         True,

@@ -1,8 +1,8 @@
 """Who reads cold records, and what that took: GETs, bytes, hits, what was fetched in vain.
 
-Clients are known by the client id of their requests. Some hundred are counted apart; whoever was
-not heard of for longest makes room for a new one, and what it had counts as "other" from then on,
-so that the sums stay those of the node.
+Clients are known by the client id of their requests and the consumer group that they read for, if
+any. Some hundred are counted apart; whoever was not heard of for longest makes room for a new one,
+and what it had counts as "other" from then on, so that the sums stay those of the node.
 
 A GET counts for the reader for whom it began, whoever else has its bytes as well.
 """
@@ -17,6 +17,13 @@ CLIENTS_MAX = 100
 """Counted apart: each is some lines of the metrics."""
 OTHER = "other"
 NAME_CHARS_MAX = 100
+
+
+class Who(NamedTuple):
+    """Empty: without an id, or outside of any group."""
+
+    client: str
+    group: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,12 +75,12 @@ FREE = Price(get=0.0, gigabyte=0.0)
 class Clients:
     def __init__(self, clients_max: int = CLIENTS_MAX) -> None:
         self._max = clients_max
-        self._accounts: OrderedDict[str, Account] = OrderedDict()
+        self._accounts: OrderedDict[Who, Account] = OrderedDict()
         self.other = Account()
         """Of those who had to make room."""
 
-    def of(self, client: str) -> Account:
-        name = client[:NAME_CHARS_MAX]
+    def of(self, client: str, group: str = "") -> Account:
+        name = Who(client[:NAME_CHARS_MAX], group[:NAME_CHARS_MAX])
         found = self._accounts.get(name)
         if found is None:
             found = self._accounts[name] = Account()
@@ -84,7 +91,7 @@ class Clients:
             self._accounts.move_to_end(name)
         return found
 
-    def items(self) -> list[tuple[str, Account]]:
-        """By client id; "other" is the last, if there are any."""
+    def items(self) -> list[tuple[Who, Account]]:
+        """By client id and group; "other" is the last, if there are any."""
         named = list(self._accounts.items())
-        return [*named, (OTHER, self.other)] if self.other.reads or self.other.gets else named
+        return [*named, (Who(OTHER), self.other)] if self.other.reads or self.other.gets else named

@@ -28,6 +28,7 @@ from tierlog.fetchproxy.batches import Cut, Walk, WouldWait, cut, off_loop
 from tierlog.fetchproxy.bytime import TimeSearch
 from tierlog.fetchproxy.chunks import ChunkCache
 from tierlog.fetchproxy.clients import Clients, Price, Reader
+from tierlog.fetchproxy.coldsegment import ColdSegment
 from tierlog.fetchproxy.complaints import Complaints
 from tierlog.fetchproxy.damage import Damage
 from tierlog.fetchproxy.errors import (
@@ -38,7 +39,7 @@ from tierlog.fetchproxy.errors import (
     map_store_errors,
 )
 from tierlog.fetchproxy.flights import Allowance
-from tierlog.fetchproxy.loader import ColdSegment, Loader
+from tierlog.fetchproxy.loader import Loader
 from tierlog.fetchproxy.pieces import Piece, Run
 from tierlog.fetchproxy.plan import place_behind
 from tierlog.fetchproxy.port import ColdPrefix
@@ -167,16 +168,17 @@ class FetchProxy:
         bytes_max: int,
         allowance: Allowance | None = None,
         client: str = "",
+        group: Callable[[], str] = str,
     ) -> ColdRead | asyncio.Future[ColdRead]:
         """Records from `offset` on, at once or later. One reader that reads on shares one
-        `allowance`; without one, each has its own. `client` is for whom it counts. Raises
-        `TooManyReads`."""
+        `allowance`; without one, each has its own. `client` and `group` are for
+        whom it counts; the second is asked for once a stream. Raises `TooManyReads`."""
         stream = self._streams.find(prefix.full_key(""), offset)
         if stream is not None:
             found = self._read_at_once(prefix, stream, bytes_max, allowance)
             if found is not None:
                 return found
-        work = self._under_way(prefix, offset, bytes_max, stream, allowance, client)
+        work = self._under_way(prefix, offset, bytes_max, stream, allowance, client, group)
         answer = asyncio.shield(work)
         answer.add_done_callback(_look_at)
         return answer
@@ -206,6 +208,7 @@ class FetchProxy:
         stream: Stream | None,
         allowance: Allowance | None,
         client: str,
+        group: Callable[[], str],
     ) -> asyncio.Task[ColdRead]:
         """The read that is under way for the same, or a new one."""
         key = prefix.full_key(""), offset, bytes_max
@@ -217,7 +220,8 @@ class FetchProxy:
             self.stats.reads_refused += 1
             raise TooManyReads(f"{len(self._reads)} cold reads are under way")
         if stream is None:
-            stream = self._new_stream(prefix, allowance or self.allowance(bytes_max), client)
+            reader = Reader(self.clients.of(client, group()))
+            stream = self._new_stream(prefix, allowance or self.allowance(bytes_max), reader)
         elif allowance is not None:
             stream.allowance = allowance
         work = self._read_told(prefix, offset, bytes_max, stream)
@@ -258,14 +262,13 @@ class FetchProxy:
         with self._told(prefix, f"offset {offset}"):
             return await _renewed(prefix, read)
 
-    def _new_stream(self, prefix: ColdPrefix, allowance: Allowance, client: str) -> Stream:
+    def _new_stream(self, prefix: ColdPrefix, allowance: Allowance, reader: Reader) -> Stream:
         window = Window(
             chunk_bytes=self._settings.chunk_bytes,
             bytes_max=self._settings.readahead_bytes_max,
             stall_s=self._settings.stall_s,
             now_s=self._env.clock.monotonic(),
         )
-        reader = Reader(self.clients.of(client))
         return self._streams.begin(reader, prefix.full_key(""), window, allowance)
 
     def _read_now(self, prefix: ColdPrefix, stream: Stream, bytes_max: int) -> ColdRead | None:

@@ -73,11 +73,13 @@ class SubscriberValue(Message, versions="0", flexible="0+"):
     regex: str | None = string(nullable=True)
     rebalance_timeout_ms: int = int32()
     assignor: str | None = string(nullable=True)
-    classic: ClassicSide | None = struct(tag=0, nullable=True, default=None)
+    classic: ClassicSide | None = struct(tag=0, default=None)
     """Of members that speak the classic protocol in a consumer group: none here."""
 
 
 class ClassicSide(Struct):
+    presence: int = int8(default=1)
+    """Kafka's struct may be null, and says by its first byte that it is not."""
     session_timeout_ms: int = int32()
     protocols: list[ClassicProtocol] = array()
 

@@ -258,7 +258,10 @@ class GroupMachine:
         if group is not None:
             return group.check_commit(member_id, instance_id, generation)
         # Nobody ever joined: whoever assigns itself may keep its offsets here.
-        return ErrorCode.NONE if generation <= NO_GENERATION else ErrorCode.ILLEGAL_GENERATION
+        if generation <= NO_GENERATION:
+            return ErrorCode.NONE
+        is_newer = version >= MEMBER_EPOCH_FROM
+        return ErrorCode.GROUP_ID_NOT_FOUND if is_newer else ErrorCode.ILLEGAL_GENERATION
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
         """Whether who says that may read the group's offsets: in consumer groups members read in

@@ -16,6 +16,7 @@ from tierlog.coordinator.errors import CoordinatorNotAvailable
 from tierlog.coordinator.shard import Shard
 from tierlog.errors import TierlogError
 from tierlog.groups.machine import GroupMachine
+from tierlog.groups.readers import Readers
 from tierlog.groups.topicview import KnownTopic, TopicView
 from tierlog.groups.values import GroupLimits
 
@@ -45,6 +46,11 @@ class GroupCoordinator:
         self._making: asyncio.Lock = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         node.topics.on_removed.append(self._topic_removed)
+        readers = Readers(node.env.clock, self._machines)
+        node.group_of = readers.group_of
+
+    def _machines(self) -> list[GroupMachine]:
+        return [shard.machine for shard in self._shards if shard.is_loaded]
 
     def start(self) -> None:
         """Load what there is, while others are served."""

@@ -127,38 +127,38 @@ COLD_READS: Final = (
     Family(
         "tierlog_cold_client_read_bytes_total",
         "counter",
-        "Bytes of cold batches by client id; whoever is beyond the last hundred is `other`, and "
-        "what a client counted moves there when it makes room.",
+        "Bytes of cold batches by client id and consumer group; whoever is beyond the last hundred "
+        "is `other`, and what a client counted moves there when it makes room.",
         by_client(lambda _, account: account.read_bytes),
-        ("client",),
+        ("client", "group"),
     ),
     Family(
         "tierlog_cold_client_gets_total",
         "counter",
         "GETs that began for a client.",
         by_client(lambda _, account: account.gets),
-        ("client",),
+        ("client", "group"),
     ),
     Family(
         "tierlog_cold_client_get_bytes_total",
         "counter",
         "Bytes that those GETs brought.",
         by_client(lambda _, account: account.get_bytes),
-        ("client",),
+        ("client", "group"),
     ),
     Family(
         "tierlog_cold_client_hits_total",
         "counter",
         "A client's reads that found their chunk here.",
         by_client(lambda _, account: account.hits),
-        ("client",),
+        ("client", "group"),
     ),
     Family(
         "tierlog_cold_client_wasted_bytes_total",
         "counter",
         "Bytes that were fetched for a client, and left before anybody had read of them.",
         by_client(lambda _, account: account.wasted_bytes),
-        ("client",),
+        ("client", "group"),
     ),
     Family(
         "tierlog_cold_client_usd_total",
@@ -167,7 +167,7 @@ COLD_READS: Final = (
         by_client(
             lambda proxy, account: proxy.price.of(gets=account.gets, get_bytes=account.get_bytes)
         ),
-        ("client",),
+        ("client", "group"),
     ),
     Family(
         "tierlog_cache_bytes",

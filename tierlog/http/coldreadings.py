@@ -86,13 +86,13 @@ def failing_count(tier: ColdTier) -> int:
 
 
 def by_client(read: Callable[[FetchProxy, Account], float]) -> Read:
-    """By client id, of which there are a hundred and one at most."""
+    """By client id and group, of which there are a hundred and one at most."""
 
     def readings(view: NodeView) -> Iterable[Reading]:
         if view.tiering is None:
             return []
         proxy = view.tiering.proxy
-        return [((name,), read(proxy, account)) for name, account in proxy.clients.items()]
+        return [(who, read(proxy, account)) for who, account in proxy.clients.items()]
 
     return readings
 

@@ -156,11 +156,12 @@ def clients(proxy: FetchProxy) -> list[dict[str, object]]:
     """Who reads cold records, and what that took."""
     return [
         {
-            "client": name,
+            "client": who.client,
+            "group": who.group,
             **asdict(account),
             "usd": proxy.price.of(gets=account.gets, get_bytes=account.get_bytes),
         }
-        for name, account in proxy.clients.items()
+        for who, account in proxy.clients.items()
     ]
 
 

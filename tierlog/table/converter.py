@@ -78,6 +78,8 @@ class PartitionConverter:
         """By the key of a source: workers that it cost, times that it was not there."""
         self._checked_ms = -settings.retry_ms
         self.last_error: str | None = None
+        self.due_ms: float = 0
+        """When it wants a turn, if nothing is published before."""
 
     @property
     def name(self) -> str:
@@ -97,6 +99,12 @@ class PartitionConverter:
     def has_work(self) -> bool:
         """Whether something was published that is not converted, as far as is known."""
         return self.prefix.uploaded_end > self.converted_end or not self._is_known
+
+    def time_due_ms(self) -> float:
+        """When time alone brings something to do: garbage, or sources to look at again."""
+        garbage = () if self.table is None else self.table.garbage
+        mend_ms = self._checked_ms + self._settings.retry_ms
+        return min([mend_ms, *(one.not_before_ms for one in garbage)])
 
     # Converting
 

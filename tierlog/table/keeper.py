@@ -1,16 +1,16 @@
 """The tables of a node: a chore beside the uploads, one conversion at a time.
 
-It looks at what every partition has published, every second, and gives each that lags a turn: one
-file. So one partition with years to convert does not keep the fresh segments of others waiting, and
-the node spends one processor at most, at a rate, when nobody else wants it. Whatever goes wrong
-with one partition is told once and puts off that partition alone; only the store's absence ends the
-round.
+A partition that publishes awakens its converter, and each that is awake has its turn: one file. So
+one partition with years to convert does not keep the fresh segments of others waiting, and the node
+spends one processor at most, at a rate, when nobody else wants it. Whatever goes wrong with one
+partition is told once and puts off that partition alone; only the store's absence ends the round.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tierlog.cold.pace import Pace
@@ -27,7 +27,7 @@ from tierlog.table.settings import TableSettings, TableStats
 from tierlog.table.workshop import Workshop
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import TypeAlias
 
     from tierlog.cold.tieredpartition import TieredPartition
@@ -72,20 +72,37 @@ class TableKeeper:
         self._meter = Meter(env.clock, settings.bytes_per_second)
         self._orphans = Orphans(env, store, settings, self.stats)
         self._is_clean = False
+        self._followed_ms = -settings.follow_interval_ms
+        self._awake: set[Key] = set()
+        """Those who may have something to do: ten thousand partitions cost nothing while idle."""
+        self._wakers: dict[Key, Callable[[], None]] = {}
 
     async def run(self) -> None:
         """A round: a turn for each partition that has something to do."""
         if not self._is_clean:
             await self._workshop.clear_leftovers()
             self._is_clean = True
-        self._follow()
-        is_more = False
-        for key, converter in list(self.converters.items()):
-            if self.converters.get(key) is converter and not self._paces[key].is_paused:
+        now_ms = self._env.clock.now_ms()
+        if not 0 <= now_ms - self._followed_ms < self._settings.follow_interval_ms:
+            self._followed_ms = now_ms
+            self._follow()
+            self._awaken(now_ms)
+        is_more, has_worked = False, False
+        for key in sorted(self._awake):
+            converter = self.converters.get(key)
+            if converter is None:
+                self._awake.discard(key)
+            elif not self._paces[key].is_paused:
+                has_worked = True
                 is_more |= await self._turn(key, converter)
-        self._measure()
+        if has_worked:
+            self._measure()
         now_ms = self._env.clock.now_ms()
         self.due_from_ms = now_ms if is_more else now_ms + self._settings.interval_ms
+
+    def _awaken(self, now_ms: int) -> None:
+        """Those for whom time alone brings something to do."""
+        self._awake |= {key for key, one in self.converters.items() if one.due_ms <= now_ms}
 
     def _follow(self) -> None:
         """Partitions come, go, are fenced, and are switched on and off."""
@@ -95,14 +112,24 @@ class TableKeeper:
             if one.dropper.tiering.table and not one.is_fenced
         }
         for key in [one for one in self.converters if one not in wanted]:
-            del self.converters[key], self._paces[key]
+            self._forget(key)
         for key, partition in wanted.items():
             known = self.converters.get(key)
             if known is None or known.prefix is not partition.prefix:
+                if known is not None:
+                    self._forget(key)
+                partition.prefix.watch(self._wakers.setdefault(key, partial(self._awake.add, key)))
+                self._awake.add(key)
                 self.converters[key] = self._converter(partition)
                 self._paces[key] = Pace(
                     self._env.clock, self._env.rng, ms_min=BACKOFF_MS_MIN, ms_max=BACKOFF_MS_MAX
                 )
+
+    def _forget(self, key: Key) -> None:
+        converter = self.converters.pop(key)
+        converter.prefix.unwatch(self._wakers.pop(key))
+        del self._paces[key]
+        self._awake.discard(key)
 
     def _converter(self, partition: TieredPartition) -> PartitionConverter:
         head_publisher, place = partition.uploader.publisher, partition.place
@@ -125,17 +152,25 @@ class TableKeeper:
 
     async def _turn(self, key: Key, converter: PartitionConverter) -> bool:
         """Whether another one may be worth while at once."""
+        self._awake.discard(key)  # Before it begins: what is published meanwhile awakens it again.
         if converter.prefix.head is None:
             return False
         try:
             did = await self._worked(converter)
         except (StoreLies, ForeignIncarnation, *STORE_AWAY):
+            self._awake.add(key)
             raise
         except (TierlogError, OSError, WorkerLost) as fault:
+            self._awake.add(key)
             self._failed(key, converter, fault)
             return False
+        except BaseException:
+            self._awake.add(key)
+            raise
         self._paces[key].succeeded()
         converter.last_error = None
+        if did:
+            self._awake.add(key)
         return did
 
     async def _worked(self, converter: PartitionConverter) -> bool:
@@ -147,6 +182,7 @@ class TableKeeper:
         did |= await converter.collect()
         did = did or await converter.mend()
         await self._orphans.look(converter)
+        converter.due_ms = min(converter.time_due_ms(), self._orphans.due_ms(converter))
         return did
 
     def _failed(self, key: Key, converter: PartitionConverter, fault: Exception) -> None:

@@ -53,6 +53,10 @@ class Orphans:
             failed = await self._store.delete([Doomed(one.key, one.version_id) for one in batch])
             self._stats.collected_orphans += len(batch) - len(failed)
 
+    def due_ms(self, converter: PartitionConverter) -> float:
+        before_ms = self._looked_ms.get(converter.publisher.keys.prefix, 0)
+        return before_ms + self._settings.orphan_interval_ms
+
     def _is_seen_again(self, key: str, now_ms: int) -> bool:
         return now_ms - self._sighted.setdefault(key, now_ms) >= self._settings.orphan_interval_ms
 

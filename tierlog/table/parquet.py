@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ZSTD_LEVEL = 1
 """Faster than 3, and not larger, on what was measured (`docs/adr/0014-table.md`)."""
 BLOOM_FPP = 0.01
+SINK_BYTES = 1 << 20
 
 DICTIONARIES = [
     "key",
@@ -54,6 +55,8 @@ class Sink:
         self._file = disk.open(path, create=True)
         self._file.truncate(0)
         self._sha256 = sha256()
+        self._held = bytearray()
+        self._written = 0
         self.size = 0
         self.crc32c = 0
         self.closed = False
@@ -64,24 +67,35 @@ class Sink:
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        self._sha256.update(view)
-        self.crc32c = crc32c(view, self.crc32c)
-        rest = view
-        while rest:
-            written = self._file.pwrite(rest, self.size)
-            rest, self.size = rest[written:], self.size + written
+        self.size += len(view)
+        self._held += view
+        if len(self._held) >= SINK_BYTES:
+            self._write_held()
         return len(view)
+
+    def _write_held(self) -> None:
+        """Pages come in bytes and in megabytes: the disk gets them in large pieces."""
+        rest = memoryview(self._held)
+        self._held = bytearray()
+        self._sha256.update(rest)
+        self.crc32c = crc32c(rest, self.crc32c)
+        while rest:
+            written = self._file.pwrite(rest, self._written)
+            rest, self._written = rest[written:], self._written + written
 
     def tell(self) -> int:
         return self.size
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Nobody reads it before it is closed."""
 
     def close(self) -> None:
         if not self.closed:
-            self._file.close()
             self.closed = True
+            try:
+                self._write_held()
+            finally:
+                self._file.close()
 
 
 class RowsWriter:

@@ -24,6 +24,8 @@ class TableSettings:
     orphan_age_ms: int = 24 * HOUR_MS
     interval_ms: int = 1_000
     """Between two looks at what was published."""
+    follow_interval_ms: int = 5_000
+    """Between two looks at which partitions there are, and whose time has come."""
     losses_max: int = 3
     """Workers that a segment may cost, or times that its object may be missing, before its offsets
     are dead letters and the table goes on."""

@@ -152,9 +152,7 @@ class PendingFetch:
         self._min_bytes = min(request.min_bytes, self._bytes_max)
         self._awaited: list[Awaited] = []
         self._woken: dict[Awaited, None] = {}
-        self._cold = ColdReads(
-            call.node.proxy, bytes_max=self._bytes_max, client=call.client_id or ""
-        )
+        self._cold = ColdReads(call, bytes_max=self._bytes_max)
 
     # Reading
 
