@@ -57,9 +57,12 @@ def missing(what: str) -> None:
 
 @contextmanager
 def session(folder: Path, **confs: str) -> Iterator["SparkSession"]:
-    """A driver in this process, its JVM beside it."""
+    """A driver in this process, its JVM beside it; one that is there already is shared."""
     from pyspark.sql import SparkSession
 
+    if (active := SparkSession.getActiveSession()) is not None:
+        yield active
+        return
     building = (
         SparkSession.builder.master("local[2]")
         .appName("tierlog tests")
