@@ -8,17 +8,17 @@
 - What a publish costs, and how an offset is found, at a hundred and at a million segments.
 
 The store shares the cores. CPU is that of node and client, without the store.
-`--option part=N` runs one part alone: 1 replay, 2 first record, 3 upload, 4 manifest; `--option
-rounds=N` has fewer rounds than usual, for a first look.
+`--option part=N` runs one part alone: 1 replay, 2 first record, 3 upload, 4 manifest, 5 the tail
+beside a replay; `--option rounds=N` has fewer rounds than usual, for a first look.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from benchmarks import coldmanifest, coldupload, tools
+from benchmarks import coldbeside, coldmanifest, coldupload, tools
 from benchmarks.coldstage import (
     CPU_PER_GB,
     GET_BYTES,
@@ -43,6 +43,10 @@ EACH = [[index] for index in range(PARTITIONS)]
 TOGETHER = [list(range(PARTITIONS))]
 """All partitions over one connection, as one consumer reads them."""
 ONE = [[0]]
+KAFKA_MB_PER_S = 148.0
+"""A replay of one partition by Kafka 4.3 with the S3 plugin, as it was measured on the reference
+machine: the same MinIO, everything at its defaults."""
+TIMES_KAFKA = "MB/s / the 148 of Kafka with its S3 plugin"
 
 
 def comparisons(size: Size) -> Iterator[Gauge]:
@@ -61,8 +65,10 @@ def gauges(size: Size) -> Iterator[Gauge]:
         except Missing as missing:
             raise Unavailable(str(missing)) from missing
         part = int(size.options.get("part", 0))
-        if part in (0, 1, 2):
-            staged = Stage(server, size.scratch, partition_bytes=size.data_bytes)
+        if part in (0, 1, 2, 5):
+            # Two segments of the default size in each: a replay crosses a border, and is so long
+            # that its beginning is not most of it.
+            staged = Stage(server, size.scratch, partition_bytes=4 * size.data_bytes)
             with staged as stage:
                 yield from of_stage(stage, size, part)
         if part in (0, 3):
@@ -77,8 +83,11 @@ def of_stage(stage: Stage, size: Size, part: int) -> Iterator[Gauge]:
         held = Promise(hold=0.5, aim=0.8, is_speed=True)
         yield from uncached("cold replay, 8 partitions", stage, EACH, held)
         report = Promise(is_speed=True)
+        name = "cold replay, 8 partitions, by a node that was just started"
+        yield from uncached(name, stage, EACH, report, is_warm=False)
         yield from uncached("cold replay, 8 partitions, 1 connection", stage, TOGETHER, report)
-        yield from uncached("cold replay, 1 partition", stage, ONE, report)
+        kafka = {TIMES_KAFKA: Promise(hold=2, aim=4, is_speed=True)}
+        yield from uncached("cold replay, 1 partition", stage, ONE, report, more=kafka)
         far = Promise(hold=0.8, aim=0.95, is_speed=True)
         name = "cold replay, 8 partitions, 50 ms a GET"
         yield from uncached(name, stage, EACH, far, delay_ms=DELAY_MS)
@@ -87,6 +96,8 @@ def of_stage(stage: Stage, size: Size, part: int) -> Iterator[Gauge]:
         yield cached(stage)
     if part in (0, 2):
         yield first_record(stage, size)
+    if part in (0, 5):
+        yield from coldbeside.gauges(stage, size)
 
 
 def went_cold(stage: Stage) -> Gauge:
@@ -110,19 +121,27 @@ def went_cold(stage: Stage) -> Gauge:
             "bytes written / bytes of the log": Promise(),
         },
         rounds=1,
-        note="segments of 64 MiB, half of the default; one publish for each",
+        note="segments of the default size, 128 MiB",
     )
 
 
 def uncached(
-    name: str, stage: Stage, groups: list[list[int]], speed: Promise, *, delay_ms: float = 0.0
+    name: str,
+    stage: Stage,
+    groups: list[list[int]],
+    speed: Promise,
+    *,
+    delay_ms: float = 0.0,
+    is_warm: bool = True,
+    more: Mapping[str, Promise] | None = None,
 ) -> Iterator[Gauge]:
     partitions = [index for group in groups for index in group]
     seen: list[Figures] = []
 
     def ours() -> Figures:
-        stage.forget(get_delay_ms=delay_ms)
-        seen.append(stage.read_cold(groups))
+        stage.forget(get_delay_ms=delay_ms, is_warm=is_warm)
+        figures = stage.read_cold(groups)
+        seen.append({**figures, TIMES_KAFKA: figures[SPEED] / KAFKA_MB_PER_S})
         return seen[-1]
 
     yield Gauge(
@@ -131,13 +150,14 @@ def uncached(
         promises={SPEED: speed, CPU_PER_GB: Promise()},
         baseline=RAW,
         rounds=ROUNDS,
-        note="the node has just been started: all of its memory is new",
+        note="" if is_warm else "all memory of the node is new",
     )
     took = iter(seen)
     yield Gauge(
         name=f"{name}: what it took",
         variants={OURS: lambda: next(took)},
         promises={
+            **(more or {}),
             MEMORY: Promise(),
             GETS_PER_GB: Promise(),
             GETS_RECKONED: Promise(),

@@ -2,15 +2,18 @@
 
 Beside it the same bytes in a topic that is not tiered: what a hot fetch of them is like. The cache
 is emptied by a restart without its folder, so every uncached replay meets a node that knows nothing
-of the bucket but the local copies of its HEADs.
+of the topic but the local copies of its HEADs. A smaller cold topic is replayed after the restart,
+so that the node is as one that has been up for a while: memory that a process never touched is dear
+on virtual machines, and a node pays for it once.
 """
 
 import asyncio
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,10 +28,14 @@ from tierlog.env import local_env
 from tierlog.objectstore.port import Span
 from tierlog.types import Position
 
-COLD, HOT = "cold", "hot"
+COLD, HOT, WARM = "cold", "hot", "warm"
 PARTITIONS = 8
 RECORDS = 63
 RANGE_BYTES = 8 << 20
+SEGMENT_BYTES = 128 << 20
+"""The default."""
+WARM_SHARE = 8
+"""So many times smaller is the topic that makes a node warm."""
 EARLIEST_LOCAL = -4
 SEALED = {"segment.ms": "1000", "local.retention.ms": "1000"}
 SPEED, CPU_PER_GB = "MB/s", "CPU s/GB"
@@ -45,8 +52,8 @@ class Stage:
         self._server = server
         self._data = folder / "node"
         self._batch = requests.batch(value_bytes=1024, records=RECORDS)
-        self._count = max(partition_bytes // len(self._batch), 4)
-        self._segment_bytes = max(partition_bytes, 1 << 20)
+        self._count = max(partition_bytes // len(self._batch), WARM_SHARE)
+        self._segment_bytes = min(max(partition_bytes, 1 << 20), SEGMENT_BYTES)
         self.node = self._node(0.0)
         self.uploading: dict[str, float] = {}
         """What the road to the bucket took: requests, bytes, seconds, memory."""
@@ -87,43 +94,49 @@ class Stage:
             environ=self._server.environment(),
         )
 
-    def forget(self, *, get_delay_ms: float = 0.0) -> None:
+    def forget(self, *, get_delay_ms: float = 0.0, is_warm: bool = True) -> None:
         """The node starts anew, without its cache."""
         self.node.stop()
         shutil.rmtree(self._data / "cache", ignore_errors=True)
         self.node = self._node(get_delay_ms).start()
+        if is_warm:
+            groups = [[index] for index in range(PARTITIONS)]
+            replay(self.node.port, WARM, groups, end=self._count // WARM_SHARE * RECORDS)
         self.node.store_requests()
 
     # Data
 
     def _fill(self) -> None:
-        segment = {"segment.bytes": str(self._segment_bytes), **PAGE_CACHE}
-        self.node.create_topic(COLD, partitions=PARTITIONS, configs=segment)
-        untiered = {**segment, "remote.storage.enable": "false"}
-        self.node.create_topic(HOT, partitions=PARTITIONS, configs=untiered)
-        for topic in (COLD, HOT):
-            frames = [
-                requests.produce(self._batch, topic=topic, partition=index)
-                for index in range(PARTITIONS)
-            ]
-            tools.load(
-                frames,
-                ports=[self.node.port],
-                requests_max=self._count,
-                connections=PARTITIONS,
-                depth=2,
-            )
-            assert self.node.records_of(topic, PARTITIONS) == self.end * PARTITIONS
+        tiered = {"segment.bytes": str(self._segment_bytes), **PAGE_CACHE}
+        untiered = {**tiered, "remote.storage.enable": "false"}
+        self._fill_topic(COLD, tiered, self._count)
+        self._fill_topic(HOT, untiered, self._count)
         self._go_cold()
+        self._fill_topic(WARM, tiered, self._count // WARM_SHARE)
+        self.node.call(partial(_seal, WARM))
+        wait_until(lambda: self._is_cold(WARM, self._count // WARM_SHARE), "it is not cold")
+
+    def _fill_topic(self, topic: str, configs: Mapping[str, str], count: int) -> None:
+        """`count` batches in each partition."""
+        self.node.create_topic(topic, partitions=PARTITIONS, configs=configs)
+        frames = [
+            requests.produce(self._batch, topic=topic, partition=index)
+            for index in range(PARTITIONS)
+        ]
+        tools.load(
+            frames,
+            ports=[self.node.port],
+            requests_max=count,
+            connections=PARTITIONS,
+            depth=2,
+        )
+        assert self.node.records_of(topic, PARTITIONS) == count * RECORDS * PARTITIONS
 
     def _go_cold(self) -> None:
-        async def seal(client: Client) -> None:
-            await client.alter_configs(COLD, set=SEALED)
-
         began = time.perf_counter()
         with peak_of(self.node) as memory:
-            self.node.call(seal)
-            wait_until(self._is_cold, "the topic is not in the bucket")
+            self.node.call(partial(_seal, COLD))
+            wait_until(lambda: self._is_cold(COLD, self._count), "the topic is not in the bucket")
         seconds = time.perf_counter() - began
         self.uploading = {
             **self.node.store_requests(),
@@ -131,11 +144,11 @@ class Stage:
             "memory_mb": memory[0],
         }
 
-    def _is_cold(self) -> bool:
+    def _is_cold(self, topic: str, count: int) -> bool:
         async def starts(client: Client) -> bool:
             asked = dict.fromkeys(range(PARTITIONS), EARLIEST_LOCAL)
-            found = await client.list_offsets(COLD, asked)
-            return all(one.offset == self.end for one in found.values())
+            found = await client.list_offsets(topic, asked)
+            return all(one.offset == count * RECORDS for one in found.values())
 
         time.sleep(0.2)
         return self.node.call(starts)
@@ -206,31 +219,53 @@ class Stage:
             for start in range(0, size, RANGE_BYTES)
         ]
 
-    def raw(self, partitions: Sequence[int], *, get_delay_ms: float = 0.0) -> dict[str, float]:
-        """As many GETs at once as a node makes at most."""
+    def raw(
+        self,
+        partitions: Sequence[int],
+        *,
+        get_delay_ms: float = 0.0,
+        at_once: int = CONNECTIONS,
+        goes_on: Callable[[int], bool] = lambda _: True,
+    ) -> dict[str, float]:
+        """As many GETs at once as a node makes at most. `goes_on` is asked before each of them,
+        with the bytes so far; it may wait."""
         ranges = self.objects(partitions)
-        return asyncio.run(self._get_all(ranges, get_delay_ms / 1000))
+        return asyncio.run(self._get_all(ranges, get_delay_ms / 1000, at_once, goes_on))
 
     async def _get_all(
-        self, ranges: list[tuple[str, Span]], get_delay_s: float
+        self,
+        ranges: list[tuple[str, Span]],
+        get_delay_s: float,
+        at_once: int,
+        goes_on: Callable[[int], bool],
     ) -> dict[str, float]:
         env = local_env()
         store = Watched(self._server.open(env), get_delay_s=get_delay_s)
         left = iter(ranges)
+        size = 0
 
         async def work() -> None:
+            nonlocal size
             for key, span in left:
+                if not goes_on(size):
+                    return
                 assert len((await store.get(key, span=span)).data) == span.size
+                size += span.size
 
         try:
+            # Its memory is not new either when it counts.
+            await asyncio.gather(*(store.get(key, span=span) for key, span in ranges[:at_once]))
             began, cpu_s = time.perf_counter(), time.process_time()
-            await asyncio.gather(*(work() for _ in range(CONNECTIONS)))
+            await asyncio.gather(*(work() for _ in range(at_once)))
             seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_s
         finally:
             await store.close()
             env.tasks.close()  # type: ignore[attr-defined]  # local ones have it
-        size = sum(span.size for _, span in ranges)
-        return {SPEED: size / seconds / 1e6, CPU_PER_GB: cpu_s / size * 1e9}
+        return {SPEED: size / seconds / 1e6, CPU_PER_GB: cpu_s / max(size, 1) * 1e9}
+
+
+async def _seal(topic: str, client: Client) -> None:
+    await client.alter_configs(topic, set=SEALED)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from benchmarks.gauge import Gauge
 from benchmarks.harness import Comparison, Size
 
 PREFIX = "bench_"
-ON_REQUEST = frozenset({"cold", "kafka", "s3"})
+ON_REQUEST = frozenset({"cold", "kafka", "s3", "spark"})
 """Left out unless asked for by name: they need what a clone does not bring, and minutes."""
 
 

@@ -5,7 +5,7 @@
 
 Runs `tierlog.server.serve` on uvloop with the node's default settings, listening on a free port of
 127.0.0.1 and without HTTP. Prints `ready PORT`, serves until SIGTERM. With `--profile` the loop's
-thread runs under cProfile, and the figures are written when the node has stopped.
+thread runs under cProfile, by its CPU time, and the figures are written when the node has stopped.
 
 With `--store` the requests to it are counted, and at SIGUSR1 printed as a line of JSON and begun
 anew; `--get-delay-ms` makes each GET so much slower.
@@ -18,6 +18,7 @@ import json
 import logging
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--get-delay-ms", type=float, default=0.0, metavar="N")
     args = parser.parse_args(argv)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    profile = cProfile.Profile() if args.profile else None
+    profile = cProfile.Profile(time.thread_time) if args.profile else None
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         if profile:
             profile.enable()

@@ -6,6 +6,7 @@ can give, not what a client can decode. A gap, an error code or a batch cut shor
 """
 
 import socket
+import struct
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,8 +39,10 @@ class Reader:
         self._topic = topic
         self._offsets = dict.fromkeys(partitions, 0)
         self._buffer = memoryview(bytearray(1 << 20))
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Not by a timeout of Python's: then no call would wait in the kernel until all is there.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 60, 0))
 
     def seek(self, partition: int, offset: int) -> None:
         self._offsets[partition] = offset

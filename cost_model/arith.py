@@ -10,33 +10,36 @@ from typing import Any
 
 import numpy as np
 
+ARRAY: Any = np.ndarray
+"""Looked for inline below: these functions are most of what a bill does."""
+
 
 def is_array(value: object) -> bool:
-    return isinstance(value, np.ndarray)
+    return isinstance(value, ARRAY)
 
 
 def is_zero(value: float) -> bool:
     """Nothing, and not an array either."""
-    return not is_array(value) and value == 0
+    return not isinstance(value, ARRAY) and value == 0
 
 
 def at_least(value: float, bound: float) -> float:
     """The larger of both."""
-    if is_array(value) or is_array(bound):
+    if isinstance(value, ARRAY) or isinstance(bound, ARRAY):
         return _as_float(np.maximum(value, bound))
     return max(value, bound)
 
 
 def at_most(value: float, bound: float) -> float:
     """The smaller of both."""
-    if is_array(value) or is_array(bound):
+    if isinstance(value, ARRAY) or isinstance(bound, ARRAY):
         return _as_float(np.minimum(value, bound))
     return min(value, bound)
 
 
 def ceil(value: float) -> float:
     """Up to a whole number. A hair above one, from rounding in binary, is that one."""
-    if is_array(value):
+    if isinstance(value, ARRAY):
         return _as_float(np.ceil(np.asarray(value) * (1 - 1e-12)))
     return float(math.ceil(value * (1 - 1e-12)))
 
@@ -46,14 +49,14 @@ def floor(value: float) -> float:
 
 
 def where(condition: bool, yes: float, no: float) -> float:
-    if is_array(condition):
+    if isinstance(condition, ARRAY):
         return _as_float(np.where(condition, yes, no))
     return yes if condition else no
 
 
 def ratio(part: float, whole: float) -> float:
     """`part / whole`, and 0 where there is no whole."""
-    if is_array(part) or is_array(whole):
+    if isinstance(part, ARRAY) or isinstance(whole, ARRAY):
         safe = np.where(np.equal(whole, 0), 1.0, whole)
         return _as_float(np.where(np.equal(whole, 0), 0.0, np.divide(part, safe)))
     return part / whole if whole else 0.0
@@ -66,7 +69,7 @@ def between(value: float, low: float, high: float) -> float:
 
 def every(condition: Any) -> bool:
     """Whether it holds, for an array: everywhere."""
-    return bool(np.all(condition)) if is_array(condition) else bool(condition)
+    return bool(np.all(condition)) if isinstance(condition, ARRAY) else bool(condition)
 
 
 def _as_float(array: Any) -> float:

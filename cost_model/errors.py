@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+FEW = 20
+"""Names that fit into a sentence: classes, regions, keys of a section; not all prices."""
+
 
 class CostError(ValueError):
     """An input that cannot be priced."""
@@ -29,10 +32,12 @@ class NoBreakEven(CostError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A sentence that helps with a misspelt name: the nearest, or all there are."""
+    """A sentence that helps with a misspelt name: the nearest, and all there are where few."""
     names = sorted(known)
     lowered = {each.lower(): each for each in names}
     close = get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    known_are = f"known are {', '.join(names)}"
     if close:
-        return f"did you mean {lowered[close[0]]}?"
-    return f"known are {', '.join(names)}"
+        meant = f"did you mean {lowered[close[0]]}?"
+        return f"{meant} {known_are}" if len(names) <= FEW else meant
+    return known_are

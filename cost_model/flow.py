@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from cost_model.arith import at_least, at_most, ceil, ratio, where
 from cost_model.derive import Derived
-from cost_model.scenario import Stage
+from cost_model.scenario import Stage, Tiering
 from cost_model.units import DAY, KIB, brief_duration, brief_size
 from cost_model.usage import ClassUsage
 
@@ -42,15 +42,16 @@ class Flow:
         return where(self.object_bytes >= MIN_TRANSITION, 1.0, 0.0)
 
 
-def upload_requests(*, size: float, part: float, objects: float) -> float:
+def upload_requests(*, size: float, tiering: Tiering, objects: float) -> float:
     """One PUT an object, or the parts of the large one with their start and completion."""
-    return where(size <= part, objects, ceil(size / part) + 2 + objects - 1)
+    in_parts = ceil(size / tiering.part) + 2 + objects - 1
+    return where(size <= tiering.single_put, objects, in_parts)
 
 
 def segment_flow(derived: Derived) -> Flow:
     tiering = derived.scenario.tiering
     size = derived.segment
-    puts = upload_requests(size=size, part=tiering.part, objects=tiering.objects)
+    puts = upload_requests(size=size, tiering=tiering, objects=tiering.objects)
     return Flow(
         what="segments",
         rate=derived.stored_rate,
@@ -68,7 +69,7 @@ def parquet_flow(derived: Derived) -> Flow:
     size = at_most(table.file, rate / derived.scenario.workload.partitions * MERGE_AFTER)
     # Every segment first becomes a small file; a merge writes the file that stays.
     merged = ratio(size, derived.segment * table.size_ratio)
-    final = upload_requests(size=size, part=tiering.part, objects=1.0)
+    final = upload_requests(size=size, tiering=tiering, objects=1.0)
     return Flow(
         what="Parquet",
         rate=rate,

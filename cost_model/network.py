@@ -7,7 +7,7 @@ are (A - 1) / A, or 0 where clients stay in their zone. It meets four published 
 import itertools
 from collections.abc import Iterator
 
-from cost_model.arith import at_least, between, floor
+from cost_model.arith import at_least, between, floor, is_zero
 from cost_model.bill import Line
 from cost_model.derive import Derived
 from cost_model.reading import cold_bytes, replayed
@@ -79,6 +79,8 @@ def edge_lines(derived: Derived, *, uploaded: float) -> Iterator[Line]:
 
 def _egress(derived: Derived) -> Iterator[Line]:
     book, size = derived.book, derived.scenario.reads.egress
+    if is_zero(size):
+        return
     billed = at_least(size / derived.gb - book.limits["egress_free_gb"], 0.0)
     ends = [0.0, *map(float, book.limits["egress_tiers_gb"]), float("inf")]
     for tier, (low, high) in enumerate(itertools.pairwise(ends), start=1):

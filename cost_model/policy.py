@@ -49,7 +49,9 @@ def lifecycle(scenario: Scenario, *, prefix: str = "") -> dict[str, Any]:
     }
     moves = [
         {"Days": math.ceil(stage.after / DAY), "StorageClass": _s3_name(stage.storage_class)}
-        for stage in scenario.tiering.classes[1:]
+        for at, stage in enumerate(scenario.tiering.classes)
+        # Objects are written as STANDARD: where the first class is another, a rule moves them.
+        if at or stage.storage_class in S3_NAMES
     ]
     if moves:
         rule["Transitions"] = moves

@@ -31,6 +31,7 @@ def kafka_tiered(scenario: Scenario) -> Scenario:
         segment=GIB,
         roll=7 * DAY,
         objects=3,
+        single_put=25 * MIB,
         part=25 * MIB,
         publish_puts=0.0,
         classes=(Stage(storage_class="STANDARD", after=0.0),),
@@ -60,7 +61,7 @@ def _kafka(scenario: Scenario) -> Scenario:
     return replace(
         scenario,
         parquet=replace(scenario.parquet, enabled=False),
-        reads=replace(scenario.reads, cache=0.0, replay_from="broker"),
+        reads=replace(scenario.reads, cache=0.0, replay_from="broker", chunk=4 * MIB),
         uncertainty=scenario.uncertainty,
     )
 

@@ -7,7 +7,7 @@ reads that missed the local disk touch the first class. What the chunk cache ser
 from collections.abc import Callable
 from dataclasses import replace
 
-from cost_model.arith import at_least, at_most, ratio
+from cost_model.arith import at_least, at_most, ceil, ratio
 from cost_model.derive import Derived
 from cost_model.flow import Flow, stage_end
 from cost_model.units import brief_size
@@ -49,9 +49,16 @@ def spread_small(flow: Flow, parts: list[float]) -> list[float]:
     return [parts[0] + stuck * later, *(part * flow.movable for part in parts[1:])]
 
 
+def gets_each(flow: Flow, derived: Derived) -> float:
+    """To read one object: its chunks, the last of which is shorter, and its index."""
+    reads = derived.scenario.reads
+    return ceil(flow.object_bytes / reads.chunk) + reads.index_gets
+
+
 def _words(size: float, chunk: float, hit: float) -> Callable[[], str]:
     return lambda: (
-        f"{brief_size(size)} in chunks of {brief_size(chunk)}, after {hit:.0%} cache hits"
+        f"{brief_size(size)} in chunks of {brief_size(chunk)}, with indexes, after {hit:.0%} "
+        "cache hits"
     )
 
 
@@ -69,7 +76,7 @@ def with_reads(
         out.append(
             replace(
                 usage,
-                gets=usage.gets + size / reads.chunk,
+                gets=usage.gets + ratio(size, flow.object_bytes) * gets_each(flow, derived),
                 retrieved_bytes=usage.retrieved_bytes + size,
                 retrieval_requests=ratio(size, flow.object_bytes),
                 words={**usage.words, "get": _words(size, reads.chunk, derived.hit)},

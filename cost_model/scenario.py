@@ -118,14 +118,19 @@ class Tiering(Section):
     objects: float = setting(
         Kind.COUNT, 1, "per segment; tierlog writes one, Kafka's S3 plugin three", low=1
     )
+    single_put: float = setting(
+        Kind.SIZE, 256 * MIB, "larger objects go in parts; tierlog's own bound", above=True
+    )
     part: float = setting(
-        Kind.SIZE, 25 * MIB, "multipart above this; the public plugin's default", above=True
+        Kind.SIZE, 64 * MIB, "of an object that goes in parts; tierlog's own", above=True
     )
     publish_puts: float = setting(
         Kind.NUMBER, 1.0, "small PUTs per segment that publish it: tierlog's HEAD"
     )
     classes: tuple[Stage, ...] = (Stage(storage_class="STANDARD", after=0.0),)
-    sweeps_per_day: float = setting(Kind.NUMBER, 1.0, "full listings in search of orphans")
+    sweeps_per_day: float = setting(
+        Kind.NUMBER, 0.15, "full listings in search of orphans; tierlog's are weekly"
+    )
     noncurrent: float = setting(
         Kind.DURATION, 0.0, "how long versioning keeps deleted bytes; 0: no versioning"
     )
@@ -178,8 +183,9 @@ class Reads(Section):
         "through brokers, or from the bucket: segments or Parquet",
         choices=("broker", "segments", "parquet"),
     )
-    chunk: float = setting(
-        Kind.SIZE, 4 * MIB, "bytes per GET; tierlog reads 4 to 16 MiB", above=True
+    chunk: float = setting(Kind.SIZE, 8 * MIB, "bytes per GET; what tierlog asks for", above=True)
+    index_gets: float = setting(
+        Kind.NUMBER, 1.0, "GETs beside, for each object that is read: its index"
     )
     cache: float = setting(Kind.SIZE, 10 * GIB, "chunk cache per broker; tierlog's default")
     repeat: float = setting(
@@ -221,7 +227,7 @@ class Parquet(Section):
 
     enabled: bool = setting(Kind.FLAG, True, "tierlog.table.enable is true by default")
     size_ratio: float = setting(
-        Kind.NUMBER, 1.0, "Parquet bytes / stored log bytes; 1 assumes no gain, measure yours"
+        Kind.NUMBER, 1.0, "Parquet bytes / stored log bytes; zstd log and zstd table measured alike"
     )
     file: float = setting(Kind.SIZE, 128 * MIB, "bytes per Parquet file", above=True)
     rate: float = setting(

@@ -1,5 +1,6 @@
 """Bills and results as plain text and Markdown, for a terminal, a file or a pull request."""
 
+import math
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -14,7 +15,8 @@ def usd(amount: Decimal | float, *, cents: bool = True) -> str:
     """$1,234.56; tiny amounts keep two digits that say something."""
     value = float(amount)
     if value and abs(value) < 0.005:
-        return f"${value:.2g}"
+        digits = min(1 - math.floor(math.log10(abs(value))), 12)
+        return f"${value:.{digits}f}"
     return f"${value:,.2f}" if cents else f"${value:,.0f}"
 
 
@@ -54,7 +56,7 @@ def summary(bill: Bill) -> list[str]:
     return [*(line.rstrip() for line in lines), f"{'a month':<11} {usd(total):>{wide}}"]
 
 
-def explain(bill: Bill) -> list[str]:
+def explain(bill: Bill, *, whole: str = "a month") -> list[str]:
     """Every line: quantity x unit price = amount, and where both come from."""
     out = []
     for group in bill.groups:
@@ -62,7 +64,7 @@ def explain(bill: Bill) -> list[str]:
         for line in group.lines:
             out += _explained(line)
         out.append("")
-    return [*out, f"a month  {usd(bill.total)}", *_sources(bill)]
+    return [*out, f"{whole}  {usd(bill.total)}", *_sources(bill)]
 
 
 def _explained(line: Line) -> list[str]:

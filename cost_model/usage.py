@@ -29,6 +29,8 @@ class ClassUsage:
     storage_class: str
     stored_bytes: float = 0.0
     objects: float = 0.0
+    billed_bytes: float | None = None
+    """Counted object by object, the least billable size included; None: reckoned from the mean."""
     noncurrent_bytes: float = 0.0
     """Deleted or replaced, and kept by versioning."""
     early_bytes: float = 0.0
@@ -47,21 +49,29 @@ class ClassUsage:
 
 def store_lines(usages: Iterable[ClassUsage], book: PriceBook, *, gb: float) -> list[Line]:
     """All lines of a store. Volume tiers fill up over all usages of a class, in order."""
-    lines: list[Line] = []
     filled: dict[str, float] = {}
-    for usage in usages:
-        known = book.classes[usage.storage_class]
-        before = filled.get(known.name, 0.0)
-        stored = _billable(usage, known) / gb
-        lines += _storage(usage, known, book, stored=stored, before=before)
-        lines += _surcharges(usage, known, book, gb=gb)
-        lines += _requests(usage, known, book, gb=gb)
-        filled[known.name] = before + stored
-    return lines
+    return [line for usage in usages for line in usage_lines(usage, book, gb=gb, filled=filled)]
+
+
+def usage_lines(
+    usage: ClassUsage, book: PriceBook, *, gb: float, filled: dict[str, float]
+) -> list[Line]:
+    """Of one usage. `filled`: GB of each class that other usages have; this one is added."""
+    known = book.classes[usage.storage_class]
+    before = filled.get(known.name, 0.0)
+    stored = _billable(usage, known) / gb
+    filled[known.name] = before + stored
+    return [
+        *_storage(usage, known, book, stored=stored, before=before),
+        *_surcharges(usage, known, book, gb=gb),
+        *_requests(usage, known, book, gb=gb),
+    ]
 
 
 def _billable(usage: ClassUsage, known: StorageClass) -> float:
     """Small objects are billed as if they had the least billable size."""
+    if usage.billed_bytes is not None:
+        return usage.billed_bytes
     return at_least(usage.stored_bytes, usage.objects * known.min_object_bytes)
 
 
@@ -73,8 +83,9 @@ def _storage(
     def how() -> str:
         said = usage.words.get("storage")
         text = f"{brief_size(usage.stored_bytes)} on average" + (f": {said()}" if said else "")
-        padded = not every(usage.stored_bytes >= usage.objects * known.min_object_bytes)
-        return text + (f", billed as {brief_size(known.min_object_bytes)} each" if padded else "")
+        padded = not every(usage.stored_bytes >= _billable(usage, known))
+        least = f", billed as {brief_size(known.min_object_bytes)} each at least"
+        return text + (least if padded else "")
 
     if not known.volume_tiers_gb:
         quantity = Quantity(stored, Unit.GB_MONTH)

@@ -7,7 +7,7 @@ from cost_model.arith import at_least, is_zero, ratio
 from cost_model.bill import Line
 from cost_model.derive import Derived
 from cost_model.flow import Flow, stage_end, upload_requests
-from cost_model.reading import replayed, shares
+from cost_model.reading import gets_each, replayed, shares
 from cost_model.scenario import Scenario
 from cost_model.units import HOUR, Quantity, Unit, brief_size
 from cost_model.usage import ClassUsage
@@ -87,17 +87,17 @@ def erasure_usages(flow: Flow, derived: Derived, parts: list[float] | None) -> l
 
 
 def _rewrites(flow: Flow, at: int, count: float, derived: Derived) -> ClassUsage:
-    tiering, chunk = derived.scenario.tiering, derived.scenario.reads.chunk
+    tiering = derived.scenario.tiering
     size = count * flow.object_bytes
     per_month = size / derived.month_s
-    puts = upload_requests(size=flow.object_bytes, part=tiering.part, objects=flow.objects_each)
+    puts = upload_requests(size=flow.object_bytes, tiering=tiering, objects=flow.objects_each)
     puts = puts + tiering.publish_puts
     return ClassUsage(
         what=f"erasure in {flow.what}",
         storage_class=flow.stages[at].storage_class,
         uploaded_bytes=size,
         puts=count * puts,
-        gets=size / chunk,
+        gets=count * gets_each(flow, derived),
         retrieved_bytes=size,
         early_bytes=per_month * _minimum_again(flow, at, derived),
         noncurrent_bytes=per_month * derived.scenario.erasure.lock,

@@ -3,7 +3,8 @@
 Starts a node, produces and consumes with a real Kafka client, looks at it with the command line,
 kills it in the middle of a stream of writes, starts it again, and shows that every acknowledged
 record is there. Then the history goes to the object store and leaves the disk, is consumed from
-there, and outlives the disk itself. Last, simulated power cuts. Leaves nothing behind.
+there, and outlives the disk itself; what the bucket costs is counted. Then simulated power cuts.
+Last, with every broker gone, Spark reads the history from the store. Leaves nothing behind.
 """
 
 import json
@@ -19,6 +20,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from tests.demo_cost import count_and_price
+from tests.demo_spark import query
 from tests.powerloss.search import search
 
 TIERLOG = [sys.executable, "-m", "tierlog"]
@@ -227,6 +230,11 @@ def partitions_of(node: Node) -> list[dict[str, int]]:
     return found
 
 
+def uploaded(node: Node) -> int:
+    """Records that the store has."""
+    return sum(one["uploaded_end"] - one["log_start"] for one in partitions_of(node))
+
+
 def is_cold(one: dict[str, int]) -> bool:
     return one["uploaded_end"] == one["local_start"] == one["high_watermark"]
 
@@ -288,13 +296,17 @@ def main() -> None:
             go_cold(node)
             consume_cold(node, writer)
             node = lose_the_disk(node, data, writer)
+            in_the_store = uploaded(node)
             code = node.stop()
         finally:
             if node.is_running:
                 node.kill()
         say(f"\n7. SIGTERM: drained, synced, marked clean; exit code {code}")
         assert code == 0
-    simulated_power_cuts()
+        count_and_price(Path(f"{data}-store"))
+        simulated_power_cuts()
+        say("\n10. no broker runs: Spark reads the history from the store")
+        query(f"file://{data}-store", TOPIC, in_the_store, say)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import gc
 import logging
 import signal
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,6 +35,9 @@ from tierlog.config import parse_address
 from tierlog.config.directories import COLD
 from tierlog.env import local_env, raise_files_max
 from tierlog.groups.handlers import add_to as add_groups
+from tierlog.groups.lagwatch import LagWatch
+from tierlog.groups.offsetscopy import copy_offsets
+from tierlog.groups.placing import place_offsets
 from tierlog.groups.service import GroupCoordinator
 from tierlog.http import HttpServer, NodeView, Phase, node_router
 from tierlog.objectstore.counted import Counted
@@ -99,6 +103,7 @@ class Server:
         self.view: NodeView
         self.http: HttpServer | None = None
         self._groups: GroupCoordinator | None = None
+        self._lag: LagWatch | None = None
         self.store: ObjectStore | None = None
         self._store_stats: StoreStats | None = None
 
@@ -122,6 +127,9 @@ class Server:
             self._groups = groups = GroupCoordinator(node)
             node.services[GroupCoordinator] = groups
             groups.start()
+            copy_offsets(node, groups)
+            self._lag = node.services[LagWatch] = LagWatch(node, groups)
+            self._lag.start()
             table = served_apis()
             node.api_versions = table.api_versions()
             self.listener = view.listener = Listener(
@@ -181,6 +189,8 @@ class Server:
         return bound
 
     async def _stop_groups(self) -> None:
+        if self._lag is not None:
+            await self._lag.stop()
         if self._groups is not None:
             await self._groups.stop()
 
@@ -210,7 +220,12 @@ async def restore(settings: NodeSettings, *, cluster_id: str | None) -> Report:
     store, _ = node_store(env, settings)
     try:
         return await restore_data(
-            env, store, settings.data, cluster_id=cluster_id, node_id=settings.node_id
+            env,
+            store,
+            settings.data,
+            cluster_id=cluster_id,
+            node_id=settings.node_id,
+            place_offsets=partial(place_offsets, env),
         )
     finally:
         await store.close()

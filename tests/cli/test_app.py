@@ -40,13 +40,16 @@ COST_COMMANDS = [
             "estimate",
             "prices",
             "inputs",
+            "actual",
+            "quote",
         )
     ),
+    ("cost", "quote", "replay"),
 ]
 """They ask no broker."""
 
 HEAVY = ["tierlog.server", "tierlog.hot", "tierlog.wire", "tierlog.client", "tierlog.records"]
-HEAVY += ["cost_model", "numpy", "yaml"]
+HEAVY += ["cost_model", "numpy", "yaml", "altair", "marimo"]
 
 
 def test_help_imports_neither_server_nor_client() -> None:

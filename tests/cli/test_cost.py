@@ -219,3 +219,28 @@ def test_without_numpy_a_sentence_says_what_to_install() -> None:
     assert ran.stderr == (
         "tierlog: the cost model needs numpy; install it with: pip install 'tierlog[cost]'\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("plan", "-f", COMPLIANCE), "What compliance costs"),
+        (("compare", COMPLIANCE), "compliance beside kafka on disk"),
+        (("sensitivity", "-f", COMPLIANCE), "What moves the bill of compliance"),
+        (("montecarlo", "-f", COMPLIANCE, "--draws", "200"), "How sure the bill of compliance is"),
+        (("break-even", "-f", COMPLIANCE, "--against", "kafka"), "compliance or kafka on disk"),
+        (("growth", "-f", COMPLIANCE, "--years", "1"), "compliance over the years"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_page_is_written_beside_what_is_printed(
+    tierlog: Cli, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    file = tmp_path / "report.html"
+    outcome = tierlog("cost", *words, "--html", str(file))
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == tierlog("cost", *words).out
+    page = file.read_text()
+    assert f"<h1>{said}" in page
+    assert "<svg" in page
+    assert "<script" not in page

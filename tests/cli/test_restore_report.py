@@ -6,6 +6,7 @@ import pytest
 
 from tierlog.cli.restore import RestoreOptions, closing, show
 from tierlog.cold.head import Incarnation
+from tierlog.cold.regrouping import GroupReport, SetBack
 from tierlog.cold.report import Outcome, PartitionReport, Report
 from tierlog.types import LeaderEpoch, Offset
 
@@ -95,3 +96,31 @@ def test_problems_are_counted_where_a_node_may_start_all_the_same() -> None:
 def test_a_cluster_without_topics_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:
     show(report(), OPTIONS)
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_groups_are_told_with_every_offset_that_was_set_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    back = SetBack("orders", 0, Offset(120), Offset(100))
+    groups = (
+        GroupReport(group="billing", offsets=3, set_back=(back,)),
+        GroupReport(group="audit", offsets=1, gone=2),
+    )
+    show(replace(report(partition("orders")), groups=groups), OPTIONS)
+    lines = capsys.readouterr().out.splitlines()
+    assert ["billing", "3", "1", "0"] in [line.split() for line in lines]
+    told = "\n".join(lines)
+    assert "billing: orders-0 set back from 120 to 100" in told
+    assert "20 records it had read are lost" in told
+    assert "audit: 2 offsets were of topics that are deleted" in told
+
+
+def test_offsets_that_cannot_be_read_are_a_problem_of_the_cluster(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = replace(report(partition("orders")), problems=("the offsets do not come back: torn",))
+    assert found.is_complete
+    assert not found.is_sound
+    show(found, OPTIONS)
+    assert "the offsets do not come back: torn" in capsys.readouterr().out
+    assert "the problem named above" in closing(found)

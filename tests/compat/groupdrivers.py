@@ -282,9 +282,56 @@ class JavaMember:
         self._ask("close")
 
 
+class ConfluentConsumer(ConfluentMember):
+    """In the consumer protocol (KIP-848): sessions are the node's, so are assignors."""
+
+    def __init__(self, server: str, topic: str, group: str, *, strategy: str, **more: Any) -> None:
+        from confluent_kafka import Consumer
+
+        self.partitions = set()
+        self.read = []
+        more.pop("session_timeout_ms", None)
+        self._consumer = Consumer(
+            _settings(
+                server,
+                group_id=group,
+                group_protocol="consumer",
+                group_remote_assignor=strategy,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                reconnect_backoff_max_ms=500,
+                topic_metadata_refresh_interval_ms=1_000,
+                **more,
+            )
+        )
+        self._consumer.subscribe([topic])
+
+
+class JavaConsumer(JavaMember):
+    """In the consumer protocol (KIP-848)."""
+
+    def __init__(self, server: str, topic: str, group: str, *, strategy: str, **more: Any) -> None:
+        self.partitions = set()
+        self.read = []
+        self._id = next(_ids)
+        more.pop("session_timeout_ms", None)
+        config = _config(
+            server,
+            group_id=group,
+            group_protocol="consumer",
+            group_remote_assignor=strategy,
+            enable_auto_commit="false",
+            auto_offset_reset="earliest",
+            reconnect_backoff_max_ms=500,
+            metadata_max_age_ms=1_000,
+            **more,
+        )
+        self._ask("subscribe", config=config, topic=topic)
+
+
 class GroupDriver:
-    def __init__(self, driver: Driver, member: Any, *strategies: str) -> None:
-        self.name = driver.name
+    def __init__(self, driver: Driver, member: Any, *strategies: str, kind: str = "") -> None:
+        self.name = driver.name + kind
         self.driver = driver
         self.strategies = strategies
         self._member = member
@@ -292,7 +339,8 @@ class GroupDriver:
     def member(
         self, server: str, topic: str, group: str, *, strategy: str = "range", **more: Any
     ) -> Member:
-        """`more`: settings that all clients call the same, with underscores."""
+        """`topic` may be a pattern that begins with ^, in the consumer protocol. `more`: settings
+        that all clients call the same, with underscores."""
         made: Member = self._member(server, topic, group, strategy=strategy, **more)
         return made
 
@@ -306,10 +354,17 @@ _ALL = (
     GroupDriver(Java(), JavaMember, "range", "roundrobin", "sticky", "cooperative-sticky"),
 )
 GROUP_DRIVERS = {one.name: one for one in _ALL}
+_CONSUMER = (
+    GroupDriver(Confluent(), ConfluentConsumer, "range", "uniform", kind="-consumer"),
+    GroupDriver(Java(), JavaConsumer, "range", "uniform", kind="-consumer"),
+)
+CONSUMER_DRIVERS = {one.name: one for one in _CONSUMER}
+"""Of those who speak KIP-848."""
+ALL_DRIVERS = GROUP_DRIVERS | CONSUMER_DRIVERS
 
 
 def main(name: str, server: str, topic: str, group: str) -> None:
-    member = GROUP_DRIVERS[name].member(server, topic, group, session_timeout_ms=SHORT_SESSION_MS)
+    member = ALL_DRIVERS[name].member(server, topic, group, session_timeout_ms=SHORT_SESSION_MS)
     told: set[int] = set()
     while True:
         member.turn()

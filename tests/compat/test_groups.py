@@ -15,10 +15,19 @@ from tests.compat.cold import create_cold, fetch_once, wait_cold
 from tests.compat.conftest import available
 from tests.compat.drivers.base import CLIENT_ID, Record, Sending
 from tests.compat.drivers.confluent import Confluent
-from tests.compat.groupdrivers import GROUP_DRIVERS, GroupDriver, Member, Place
+from tests.compat.groupdrivers import (
+    ALL_DRIVERS,
+    CONSUMER_DRIVERS,
+    GroupDriver,
+    Member,
+    Place,
+)
 from tests.compat.node import RunningNode, running
 from tests.compat.samples import MARKS, write
-from tierlog.groups.formats import GroupKey, GroupValue, decode_record
+from tierlog.groups.classic import ClassicGroup
+from tierlog.groups.consumer import ConsumerGroup
+from tierlog.groups.machine import Group, GroupMachine
+from tierlog.groups.values import GroupLimits
 from tierlog.records.batch import iter_batches
 from tierlog.records.record import decode_records
 
@@ -28,6 +37,8 @@ NODE_SETS = [
     "group.initial.rebalance.delay.ms=0",
     "group.min.session.timeout.ms=1000",
     "offsets.topic.num.partitions=1",  # one log to look into
+    "group.consumer.session.timeout.ms=6000",
+    "group.consumer.heartbeat.interval.ms=200",
 ]
 PARTITIONS = 6
 ALL = set(range(PARTITIONS))
@@ -35,9 +46,10 @@ PATIENCE_S = 45.0
 CROWD = 50
 
 
-@pytest.fixture(params=GROUP_DRIVERS)
+@pytest.fixture(params=ALL_DRIVERS)
 def client(request: pytest.FixtureRequest) -> GroupDriver:
-    found = GROUP_DRIVERS[request.param]
+    """In the protocol of its name: classic, or consumer (KIP-848)."""
+    found = ALL_DRIVERS[request.param]
     available(found.driver)
     return found
 
@@ -91,12 +103,12 @@ def test_a_killed_member_is_given_up_when_its_session_ends(
 
 @pytest.mark.parametrize(
     ("name", "strategy"),
-    [(name, strategy) for name, one in GROUP_DRIVERS.items() for strategy in one.strategies],
+    [(name, strategy) for name, one in ALL_DRIVERS.items() for strategy in one.strategies],
 )
 def test_every_strategy_of_a_client_shares_the_partitions(
     name: str, strategy: str, server: str, topic: str, closing: ExitStack
 ) -> None:
-    client = GROUP_DRIVERS[name]
+    client = ALL_DRIVERS[name]
     available(client.driver)
     members: list[Member] = []
     before: dict[int, set[int]] = {}
@@ -106,8 +118,8 @@ def test_every_strategy_of_a_client_shares_the_partitions(
         closing.callback(members[-1].close)
         until(members, lambda: shared(members))
     assert sorted(len(one.partitions) for one in members) == [2, 2, 2]
-    assert group_value(server, topic).protocol == strategy
-    if "sticky" in strategy:
+    assert strategy_of(group_of(server, topic)) == strategy
+    if "sticky" in strategy or strategy == "uniform":
         assert all(one.partitions <= before[id(one)] for one in members[:2])
     until(members, lambda: seen(members) == row(0))
 
@@ -119,20 +131,20 @@ def test_a_static_member_comes_back_without_a_rebalance(
     closing.callback(members[0].close)
     with closed(members[1]):
         until(members, lambda: shared(members))
-        before, share = group_value(server, topic), set(members[1].partitions)
+        before, share = group_of(server, topic), set(members[1].partitions)
     again = static(client, server, topic, 1)
     with closed(again):
         until([members[0], again], lambda: again.partitions == share)
-        after = group_value(server, topic)
-    assert after.generation == before.generation
+        after = group_of(server, topic)
+    assert generation_of(after) == generation_of(before)
     assert instances(after) == instances(before)
-    assert {one.member_id for one in after.members} != {one.member_id for one in before.members}
+    assert after.members.keys() != before.members.keys()
 
 
 def test_two_groups_read_the_same_topic_each_for_itself(
     server: str, topic: str, closing: ExitStack
 ) -> None:
-    clients = [one for one in GROUP_DRIVERS.values() if one.driver.missing() is None]
+    clients = [one for one in ALL_DRIVERS.values() if one.driver.missing() is None]
     members = [one.member(server, topic, f"{topic}-{one.name}") for one in clients]
     for one in members:
         closing.callback(one.close)
@@ -140,21 +152,23 @@ def test_two_groups_read_the_same_topic_each_for_itself(
     assert all(Counter(one.read) == Counter(row(0)) for one in members)
 
 
-def test_fifty_consumers_share_a_group(server: str, closing: ExitStack) -> None:
+@pytest.mark.parametrize("name", ["confluent-kafka", "confluent-kafka-consumer"])
+def test_fifty_consumers_share_a_group(name: str, server: str, closing: ExitStack) -> None:
     """One partition for each, and two for some."""
-    make(server, "crowded", CROWD + 10)
-    client = GROUP_DRIVERS["confluent-kafka"]
-    members = [client.member(server, "crowded", "crowd") for _ in range(CROWD)]
+    topic = f"crowded-{name}"
+    make(server, topic, CROWD + 10)
+    client = ALL_DRIVERS[name]
+    members = [client.member(server, topic, topic) for _ in range(CROWD)]
     for one in members:
         closing.callback(one.close)
     until(members, lambda: shared(members, CROWD + 10))
-    assert len(group_value(server, "crowd").members) == CROWD
+    assert len(group_of(server, topic).members) == CROWD
     until(members, lambda: seen(members) == row(0, CROWD + 10))
 
 
 @pytest.mark.parametrize("way", ["stopped", "killed"])
 def test_groups_go_on_when_the_node_comes_back(tmp_path: Path, way: str) -> None:
-    clients = [one for one in GROUP_DRIVERS.values() if one.driver.missing() is None]
+    clients = [one for one in ALL_DRIVERS.values() if one.driver.missing() is None]
     with running(tmp_path, sets=NODE_SETS) as node, ExitStack() as closing:
         members = {}
         for client in clients:
@@ -206,6 +220,65 @@ def test_a_group_reads_cold_history_and_catches_up_with_the_tail(
     with closed(after):
         until([after], lambda: bool(after.read))
     assert after.read == [(0, 125)]
+
+
+# The consumer protocol alone
+
+
+@pytest.fixture(params=CONSUMER_DRIVERS)
+def modern(request: pytest.FixtureRequest) -> GroupDriver:
+    found = CONSUMER_DRIVERS[request.param]
+    available(found.driver)
+    return found
+
+
+def test_a_pattern_takes_in_topics_that_are_there_and_that_come(
+    modern: GroupDriver, server: str, closing: ExitStack
+) -> None:
+    name = f"pattern.{modern.name}"
+    make(server, f"{name}.0", 2)
+    make(server, f"other.{name}", 2)
+    member = modern.member(server, f"^{name.replace('.', '[.]')}[.].*", name)
+    closing.callback(member.close)
+    until([member], lambda: len(member.read) == 2)
+    Confluent().admin(server).create(f"{name}.1", 3)
+    until([member], lambda: member.partitions == {0, 1, 2})
+    fill(server, f"{name}.1", 3)
+    until([member], lambda: len(member.read) == 5)
+    assert Counter(member.read) == Counter([(0, 0), (1, 0), (0, 0), (1, 0), (2, 0)])
+
+
+def test_a_topic_that_grows_is_shared_anew(
+    modern: GroupDriver, server: str, topic: str, closing: ExitStack
+) -> None:
+    members = [modern.member(server, topic, topic) for _ in range(2)]
+    for one in members:
+        closing.callback(one.close)
+    until(members, lambda: shared(members))
+    Confluent().admin(server).grow(topic, PARTITIONS + 2)
+    until(members, lambda: shared(members, PARTITIONS + 2))
+
+
+def test_members_of_one_protocol_are_refused_by_a_group_of_the_other(
+    server: str, topic: str, closing: ExitStack
+) -> None:
+    """Until it is empty: then it is taken over, with its offsets."""
+    classic, modern = ALL_DRIVERS["confluent-kafka"], ALL_DRIVERS["confluent-kafka-consumer"]
+    first = classic.member(server, topic, topic)
+    with closed(first):
+        until([first], lambda: len(first.read) == PARTITIONS)
+        first.commit()
+        stranger = modern.member(server, topic, topic)
+        closing.callback(stranger.close)
+        for _ in range(20):
+            stranger.turn()
+        assert not stranger.partitions
+    fill(server, topic, PARTITIONS)
+    second = modern.member(server, topic, topic)
+    with closed(second):
+        until([second], lambda: len(second.read) == PARTITIONS)
+        assert Counter(second.read) == Counter(row(1))
+        assert isinstance(group_of(server, topic), ConsumerGroup)
 
 
 # Writing and waiting
@@ -300,9 +373,9 @@ def restart(node: RunningNode, way: str) -> None:
 # Looking into the coordinator's log
 
 
-def group_value(server: str, group: str) -> GroupValue:
-    """What the log of the coordinator says of a group last."""
-    found: GroupValue | None = None
+def group_of(server: str, group: str) -> Group:
+    """What the log of the coordinator says of a group."""
+    machine = GroupMachine(GroupLimits(), lambda prefix: prefix)
     offset, end = 0, 1
     while offset < end:
         answer = fetch_once(server, "__consumer_offsets", offset)
@@ -311,13 +384,22 @@ def group_value(server: str, group: str) -> GroupValue:
         for position, header in iter_batches(answer.batches):
             for record in decode_records(answer.batches[position : position + header.size_bytes]):
                 assert record.key is not None
-                key, value = decode_record(record.key, record.value)
-                if key == GroupKey(group=group) and isinstance(value, GroupValue):
-                    found = value
+                known = machine.decode(record.key, record.value)
+                assert known is not None, record
+                machine.apply(known)
             offset = header.next_offset
-    assert found is not None, f"nothing of {group} in the log"
-    return found
+    return machine.groups[group]
 
 
-def instances(value: GroupValue) -> dict[str | None, bytes]:
-    return {one.group_instance_id: one.assignment for one in value.members}
+def strategy_of(group: Group) -> str | None:
+    return group.protocol if isinstance(group, ClassicGroup) else group.assignor
+
+
+def generation_of(group: Group) -> int:
+    return group.generation if isinstance(group, ClassicGroup) else group.epoch
+
+
+def instances(group: Group) -> dict[str | None, object]:
+    if isinstance(group, ClassicGroup):
+        return {one.instance_id: one.assignment for one in group.members.values()}
+    return {one.instance_id: one.assigned for one in group.members.values()}

@@ -29,7 +29,8 @@ unclean.leader.election.enable
 def test_every_topic_setting_of_kafka_is_known_and_the_rest_is_ours() -> None:
     ours = {name for name in TOPIC if name.startswith("tierlog.")}
     assert set(TOPIC) - ours == set(KAFKA_4_TOPIC_SETTINGS.split())
-    assert ours == {"tierlog.compliance", "tierlog.table.enable", "tierlog.upload.lag.max.ms"}
+    words = "compliance owner table.enable upload.lag.max.ms"
+    assert ours == {f"tierlog.{word}" for word in words.split()}
 
 
 @pytest.mark.parametrize("table", [TopicConfig, NodeSettings])

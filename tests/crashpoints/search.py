@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.crashpoints import stage_delete, stage_expire, stage_merge
+from tests.crashpoints import stage_delete, stage_expire, stage_merge, stage_table
 from tests.crashpoints.notes import Notes
 from tests.crashpoints.points import End, Shot, parse_shot
 from tests.crashpoints.stages import STAGES
@@ -24,7 +24,8 @@ from tests.crashpoints.story import tell
 from tests.crashpoints.tale import Case, Tale
 
 ROAD = Tale("road", STAGES, tell)
-TALES = {tale.name: tale for tale in (ROAD, stage_expire.TALE, stage_delete.TALE, stage_merge.TALE)}
+STAGED = (stage_expire.TALE, stage_delete.TALE, stage_merge.TALE, stage_table.TALE)
+TALES = {tale.name: tale for tale in (ROAD, *STAGED)}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "crash-points.md"
 BEGIN, FINISH = "<!-- table: make crashpoints -->\n", "<!-- end of table -->\n"
 

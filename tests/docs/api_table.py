@@ -21,6 +21,7 @@ NOTES = {
     ApiKey.FIND_COORDINATOR: "groups; no transactions yet",
     ApiKey.OFFSET_FETCH: "many groups at once; a group that nobody knows has no offsets",
     ApiKey.INIT_PRODUCER_ID: "for idempotence; transactional ids are refused",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "KIP-848; patterns by RE2; no members of the classic protocol",
     ApiKey.DESCRIBE_LOG_DIRS: "one log directory",
 }
 

@@ -152,7 +152,7 @@ class Watched(MemoryStore):
                 raise self.fault
             got = await super().get(key, span=span)
             data = bytes(got.data)
-            return replace(got, data=self.spoil(key, span, data) if self.spoil else data)
+            return replace(got, data=self.spoil(key, span, data) if self.spoil else data, crcs=())
         finally:
             self.under_way -= 1
             self.under_way_bytes -= span.size

@@ -1,6 +1,7 @@
 import itertools
 from random import Random
 
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,6 +88,13 @@ def test_every_flipped_bit_is_found_in_its_block(
     bad = data[:at] + bytes([data[at] ^ flip]) + data[at + 1 :]
     assert index.bad_block(span, bad) == at - at % BLOCK
     assert index.bad_block(span, data[:at]) == at
+    # With checksums that somebody took before: they are what counts.
+    crcs = tuple(crc32c(data[start : start + BLOCK]) for start in range(0, len(data), BLOCK))
+    number = at // BLOCK
+    wrong = (*crcs[:number], crcs[number] ^ 1, *crcs[number + 1 :])
+    assert index.bad_block(span, data, crcs) is None
+    assert index.bad_block(span, data, wrong) == at - at % BLOCK
+    assert index.bad_block(span, data[:at], crcs) == at
 
 
 def test_the_index_finds_times_as_the_one_of_the_log_does() -> None:

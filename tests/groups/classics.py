@@ -38,7 +38,9 @@ class Bench:
 
     @property
     def group(self) -> ClassicGroup:
-        return self.machine.groups[GROUP]
+        found = self.machine.groups[GROUP]
+        assert isinstance(found, ClassicGroup)
+        return found
 
     def carry_out(self, step: GroupStep) -> None:
         for record in step.records:

@@ -16,10 +16,12 @@ def bench() -> Bench:
 
 
 def commit(
-    bench: Bench, *commits: Commit, member: str = "", generation: int = -1
+    bench: Bench, *commits: Commit, member: str = "", generation: int = -1, version: int = 9
 ) -> list[ErrorCode]:
     ticket = bench.ticket()
-    step = bench.machine.commit(GROUP, member, None, generation, commits, ticket, bench.now)
+    step = bench.machine.commit(
+        GROUP, member, None, generation, commits, ticket, bench.now, version=version
+    )
     bench.carry_out(step)
     codes: list[ErrorCode] = bench.replies[ticket]
     return codes
@@ -66,7 +68,8 @@ def test_an_empty_group_takes_offsets_from_tools(bench: Bench) -> None:
 
 
 def test_a_generation_of_a_group_that_nobody_knows_is_refused(bench: Bench) -> None:
-    assert commit(bench, ONE, generation=3) == [ErrorCode.ILLEGAL_GENERATION]
+    assert commit(bench, ONE, generation=3) == [ErrorCode.GROUP_ID_NOT_FOUND]
+    assert commit(bench, ONE, generation=3, version=8) == [ErrorCode.ILLEGAL_GENERATION]
 
 
 def test_metadata_has_a_limit_and_the_rest_is_kept(bench: Bench) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.planted.bugs import Bug
-from tests.simulation.groups import groups
+from tests.simulation.groups import consumer_groups, groups
 from tierlog.coordinator.shard import Shard
+from tierlog.groups import consumer
 from tierlog.groups.classic import ClassicGroup
+from tierlog.groups.consumer import ConsumerGroup
+from tierlog.groups.consumer_member import ConsumerMember
 from tierlog.groups.machine import GroupMachine
 from tierlog.sim.world import simulate
 from tierlog.wire.error_codes import ErrorCode
@@ -19,6 +22,15 @@ def hunt_groups(seed: int) -> str | None:
     """What members or judge of a simulated group complain about, if they do."""
     try:
         simulate(groups, seed=seed)
+    except AssertionError as failure:
+        return str(failure).splitlines()[0]
+    return None
+
+
+def hunt_consumer_groups(seed: int) -> str | None:
+    """The same in the consumer protocol."""
+    try:
+        simulate(consumer_groups, seed=seed)
     except AssertionError as failure:
         return str(failure).splitlines()[0]
     return None
@@ -85,12 +97,57 @@ def loaded_up_to_the_first_group() -> AbstractContextManager[object]:
     return patch.object(Shard, "_apply_batch", once)
 
 
+@contextmanager
+def given_before_it_is_released() -> Iterator[None]:
+    """A member is given what it should have, whoever has it."""
+    reconciled = consumer.reconciled
+
+    def hasty(*args: Any, is_free: Any, **more: Any) -> ConsumerMember:
+        return reconciled(*args, is_free=lambda spot: True, **more)
+
+    with patch.object(consumer, "reconciled", hasty):
+        yield
+
+
+@contextmanager
+def owners_forgotten_by_a_restart() -> Iterator[None]:
+    """What somebody has to give back is nobody's once the log was applied."""
+    loaded = ConsumerGroup.loaded
+
+    def forgetful(self: ConsumerGroup, now: Any) -> None:
+        loaded(self, now)
+        self._owners.clear()
+
+    with patch.object(ConsumerGroup, "loaded", forgetful):
+        yield
+
+
+@contextmanager
+def revocation_without_a_deadline() -> Iterator[None]:
+    """Who died with something to give back is not given up."""
+
+    def patient(self: ConsumerGroup, member: Any, now: Any) -> None:
+        self._sessions[member.id] = self._sessions.get(member.id, 1 << 60)
+
+    with patch.object(ConsumerGroup, "_hear", patient):
+        yield
+
+
+def past_epochs_commit() -> AbstractContextManager[object]:
+    """Whoever was a member may commit anywhere, as long as its epoch is known."""
+    return patch.object(ConsumerMember, "commits", lambda self, spot, epoch: True)
+
+
 TRIES = 30
 """A change anywhere in the broker shifts every schedule: the pinned seed is where to begin."""
 
 
 def bug(name: str, plant: Callable[[], Any], seed: int) -> Bug:
     return Bug(name, plant, hunt_groups, seed, tries=TRIES)
+
+
+def consumer_bug(name: str, plant: Callable[[], Any], seed: int) -> Bug:
+    return Bug(name, plant, hunt_consumer_groups, seed, tries=TRIES)
 
 
 GROUP_BUGS = (
@@ -100,4 +157,8 @@ GROUP_BUGS = (
     bug("groups: arm no session at load", members_live_for_ever, 1),
     bug("groups: rebalance within a generation", generation_kept_by_a_rebalance, 1),
     bug("groups: load the beginning only", loaded_up_to_the_first_group, 1),
+    consumer_bug("consumer groups: give before release", given_before_it_is_released, 0),
+    consumer_bug("consumer groups: forget owners at load", owners_forgotten_by_a_restart, 0),
+    consumer_bug("consumer groups: members live for ever", revocation_without_a_deadline, 0),
+    consumer_bug("consumer groups: commit in any epoch", past_epochs_commit, 0),
 )

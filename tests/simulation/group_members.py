@@ -16,6 +16,7 @@ Noted, and complained about at once where it must never be:
 import asyncio
 import struct
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +76,9 @@ class GroupNotes:
     """By generation and partition."""
     acked: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     """The highest offset of each partition whose commit was acknowledged."""
+    held: dict[int, tuple[str, float]] = field(default_factory=dict)
+    """In a consumer group: whose a partition is, by the last answer that said so, and when that was
+    asked for."""
     read: dict[int, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
     holding: dict[str, tuple[int, frozenset[int]]] = field(default_factory=dict)
     """What each member believes to have, and in which generation."""
@@ -90,6 +94,22 @@ class GroupNotes:
         owner = self.owners.setdefault((generation, partition), who)
         if owner != who:
             self.complain(f"{owner} and {who} own {partition} in generation {generation}")
+
+    def holds(self, partition: int, who: str, asked_s: float, now_s: float) -> None:
+        """An answer says so. Who was told the same within a session and has not let go since has it
+        still: the coordinator cannot have given it up."""
+        owner, since_s = self.held.get(partition, (who, 0.0))
+        if owner != who and now_s - since_s < SESSION_MS / 1000:
+            self.complain(f"{partition} is with {owner} since {since_s}, and with {who} at {now_s}")
+        self.held[partition] = who, asked_s
+
+    def keeps(self, who: str, partitions: Collection[int]) -> None:
+        """Of what it had: the rest it lets go."""
+        self.held = {
+            partition: one
+            for partition, one in self.held.items()
+            if one[0] != who or partition in partitions
+        }
 
     def sees_committed(self, partition: int, offset: int, acked: int) -> None:
         if max(offset, 0) < acked:
@@ -113,6 +133,9 @@ class GroupNotes:
 class GroupMember:
     """One consumer, through its lives. Who is fenced by its twin waits a while."""
 
+    new_session: "type[Session]"
+    """What it is between two starts of its process."""
+
     def __init__(self, name: str, notes: GroupNotes, *, instance_id: str | None) -> None:
         self.name = name
         self.notes = notes
@@ -128,7 +151,7 @@ class GroupMember:
         """A life: it ends when everything is over, or the process."""
         self.notes.holding.pop(self.name, None)
         async with WatchedClient(self.notes.ledger, env) as client:
-            session = Session(self, env, client)
+            session = self.new_session(self, env, client)
             while not self.is_over:
                 try:
                     await session.live()
@@ -355,6 +378,9 @@ class Session:
         if code not in PASSING | FORGOTTEN | REJOIN:
             self._notes.complain(f"nobody gave a reason for {code.name}")
         raise Setback(code)
+
+
+GroupMember.new_session = Session
 
 
 def code_of(number: int) -> ErrorCode:

@@ -1,4 +1,5 @@
-"""Scenario: a consumer group on one node, and everything that can go wrong between them.
+"""Scenario: a consumer group on one node, in either protocol, and everything that can go wrong
+between them.
 
 A writer fills a topic; five members, two of them static, and for a while a twin of one of these
 read it as one group, come, leave, are killed and started again. Meanwhile connections are reset,
@@ -6,10 +7,10 @@ delayed and cut, one way or both; the node is stopped, killed, loses power betwe
 within disk operations; syncs fail, the disk is slow or full, the clock jumps. The coordinator's log
 has small segments and is compacted all the time. One seed in ten has no faults at all.
 
-While it goes on: see `group_members`. At the end, when nothing is wrong any more: within a bounded
-time all members are in one generation and share all partitions, everything that was acknowledged
-has been read, and the end of every partition is committed; also after one more kill, stop or power
-cut, and without a member that died at that moment for good.
+While it goes on: see `group_members` and `consumer_members`. At the end, when nothing is wrong any
+more: within a bounded time all members are in one generation and share all partitions, everything
+that was acknowledged has been read, and the end of every partition is committed; also after one
+more kill, stop or power cut, and without a member that died at that moment for good.
 """
 
 import asyncio
@@ -27,9 +28,12 @@ from tests.simulation.broker_clients import (
     Writer,
     run_client,
 )
+from tests.simulation.consumer_members import ConsumerGroupMember
 from tests.simulation.group_members import (
+    BEAT_S,
     GROUP,
     PARTITIONS,
+    SESSION_MS,
     TOPIC,
     GroupMember,
     GroupNotes,
@@ -45,6 +49,8 @@ SETTINGS = replace(
     broker.SETTINGS,
     group_initial_rebalance_delay_ms=100,
     group_min_session_timeout_ms=500,
+    group_consumer_session_timeout_ms=SESSION_MS,
+    group_consumer_heartbeat_interval_ms=int(BEAT_S * 1000),
     log_cleaner_backoff_ms=100,
     offsets_topic_num_partitions=2,
 )
@@ -67,17 +73,23 @@ SETTLE_S = 0.1
 async def groups(world: SimWorld) -> int:
     """Tells how often somebody was assigned something."""
     with quiet(), patch.dict(service.CONFIGS, STATE_CONFIGS):
-        return await run(world)
+        return await run(world, GroupMember)
 
 
-async def run(world: SimWorld) -> int:
+async def consumer_groups(world: SimWorld) -> int:
+    """The same in the consumer protocol (KIP-848)."""
+    with quiet(), patch.dict(service.CONFIGS, STATE_CONFIGS):
+        return await run(world, ConsumerGroupMember)
+
+
+async def run(world: SimWorld, member_type: type[GroupMember]) -> int:
     ledger = Ledger(world)
     notes = GroupNotes(ledger)
     lives = Lives(world, ledger, SETTINGS)
     running = asyncio.create_task(lives.run(), name="lives")
     await world.start("owner", make_topics(world.env("owner"), ledger), what="make topics")
     members = {
-        name: GroupMember(name, notes, instance_id=instance) for name, instance in MEMBERS.items()
+        name: member_type(name, notes, instance_id=instance) for name, instance in MEMBERS.items()
     }
     tasks = start_members(world, members)
     writer = Writer("writer", ledger, WRITES, ProducerSettings(delivery_timeout_s=DELIVERY_S))

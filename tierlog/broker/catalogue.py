@@ -315,6 +315,7 @@ class Catalogue:
                 if (topic := self._known(topic_id)) is not None:
                     self.tiering.reconfigure(topic)
         self.partition_count += len(wanted)
+        self.topics.generation += 1
         for topic_id in [one for one in self._coming if one not in self._late]:
             self.topics.add(self._coming.pop(topic_id))
         self._wake()

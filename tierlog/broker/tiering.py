@@ -24,6 +24,7 @@ from tierlog.cold.tier import ColdTier
 from tierlog.cold.tieredpartition import STORE_AWAY
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.config.directories import CACHE, COLD
+from tierlog.env import LocalTasks
 from tierlog.errors import TierlogError
 from tierlog.fetchproxy.clients import Price
 from tierlog.fetchproxy.proxy import FetchProxy
@@ -31,6 +32,8 @@ from tierlog.fetchproxy.settings import ProxySettings, default_cache_bytes
 from tierlog.metastore import values
 from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.objectstore.probe import probe
+from tierlog.table.keeper import TableKeeper
+from tierlog.table.settings import TableSettings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -96,6 +99,7 @@ class Tiering:
         on_foreign: Callable[[TierlogError], None],
         config_of: Callable[[bytes], Awaitable[TopicConfig | None]] | None = None,
         tier_settings: TierSettings | None = None,
+        table_settings: TableSettings | None = None,
     ) -> None:
         """`config_of` reads a topic's settings as the metastore has them now; None: it is gone."""
         self.store = store
@@ -127,6 +131,18 @@ class Tiering:
             probe=partial(probe, store, env.rng),
         )
         self.tier.chores.append(self.scrubber)
+        # Workers of their own: a conversion takes longer than an upload may wait.
+        self._workers = LocalTasks(thread_count=1) if isinstance(env.tasks, LocalTasks) else None
+        self.tables = TableKeeper(
+            env,
+            store,
+            self.tier.partitions,
+            directory=f"{data}/{COLD}",
+            node_id=settings.node_id,
+            settings=table_settings or table_settings_of(settings),
+            tasks=self._workers,
+        )
+        self.tier.chores.append(self.tables)
         self.proxy = FetchProxy(env, store, proxy_settings(env, settings, data), f"{data}/{CACHE}")
         self._env = env
         self._on_foreign = on_foreign
@@ -149,6 +165,9 @@ class Tiering:
             task.cancel()
         await asyncio.gather(*self._finding, return_exceptions=True)
         await self.tier.stop()
+        if self._workers is not None:
+            self._workers.end_workers()
+            self._workers.close()
         await self.proxy.close()
 
     # Topics
@@ -346,6 +365,7 @@ def tiering_of(config: TopicConfig) -> TopicTiering:
         retention_ms=config.retention_ms,
         retention_bytes=config.retention_bytes,
         copies=not config.remote_log_copy_disable,
+        table=config.tierlog_table_enable,
     )
 
 
@@ -354,6 +374,13 @@ def tier_settings_of(settings: NodeSettings) -> TierSettings:
         garbage_grace_ms=settings.tierlog_garbage_grace_ms,
         merge_bytes_max=settings.tierlog_merge_max_bytes,
         merge_interval_ms=settings.tierlog_merge_interval_ms,
+    )
+
+
+def table_settings_of(settings: NodeSettings) -> TableSettings:
+    return TableSettings(
+        garbage_grace_ms=settings.tierlog_garbage_grace_ms,
+        merge_bytes_max=settings.tierlog_merge_max_bytes,
     )
 
 

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from tierlog.cli.cost import cost_app
+from tierlog.cli.cost_bucket import cost_app
 from tierlog.cli.failure import told
 from tierlog.cli.formats import Format
+from tierlog.cli.group_commands import group_app
 from tierlog.cli.options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_HTTP,
@@ -17,6 +18,7 @@ from tierlog.cli.options import (
     Sets,
     TopicName,
 )
+from tierlog.cli.spark import spark_app
 from tierlog.cli.store import store_app
 from tierlog.cli.store_orphans import orphans
 from tierlog.cli.topic_commands import topic_app
@@ -30,9 +32,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(topic_app, name="topic")
+app.add_typer(group_app, name="group")
 app.add_typer(cost_app, name="cost")
 store_app.command("orphans")(orphans)
 app.add_typer(store_app, name="store")
+app.add_typer(spark_app, name="spark")
 
 
 @app.callback(invoke_without_command=True)

@@ -36,8 +36,13 @@ Against = Annotated[
     ),
 ]
 
-EXTRA = {"numpy", "yaml"}
-"""What the extra `cost` brings; a plain installation lacks it."""
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE.html", help="Write a page that works offline, too."),
+]
+
+EXTRA = {"numpy": "cost", "yaml": "cost", "altair": "report", "vl_convert": "report"}
+"""Which extra brings it; a plain installation lacks them."""
 
 
 @contextmanager
@@ -48,8 +53,9 @@ def cost_extra() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in EXTRA:
             raise
+        what = "the cost model needs" if EXTRA[error.name] == "cost" else "a page needs"
         raise Refused(
-            f"the cost model needs {error.name}; install it with: pip install 'tierlog[cost]'"
+            f"{what} {error.name}; install it with: pip install 'tierlog[{EXTRA[error.name]}]'"
         ) from None
 
 
@@ -61,13 +67,16 @@ def plan(
         bool, typer.Option("--explain", "-e", help="Every line with its arithmetic and source.")
     ] = False,
     prices: Prices = None,
+    html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """Price a scenario: what a steady month costs."""
     with told(), cost_extra():
         from tierlog.cli import cost_run
 
-        cost_run.plan(file, sets=sets or (), explain=explain, prices=prices, as_json=as_json)
+        cost_run.plan(
+            file, sets=sets or (), explain=explain, prices=prices, html=html, as_json=as_json
+        )
 
 
 @cost_app.command("diff")
@@ -97,6 +106,7 @@ def compare(
     ] = None,
     sets: Sets = None,
     prices: Prices = None,
+    html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """Scenarios side by side, self-run Kafka among them."""
@@ -104,7 +114,7 @@ def compare(
         from tierlog.cli import cost_run
 
         cost_run.compare(
-            files, presets=presets or (), sets=sets or (), prices=prices, as_json=as_json
+            files, presets=presets or (), sets=sets or (), prices=prices, html=html, as_json=as_json
         )
 
 
@@ -119,6 +129,7 @@ def sensitivity(
         float, typer.Option(metavar="PERCENT", min=0, max=100, help="Where no range is given.")
     ] = 20,
     sets: Sets = None,
+    html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """Which input moves the bill most, one at a time."""
@@ -126,7 +137,12 @@ def sensitivity(
         from tierlog.cli import cost_run
 
         cost_run.sensitivity(
-            file, inputs=inputs or (), swing=swing / 100, sets=sets or (), as_json=as_json
+            file,
+            inputs=inputs or (),
+            swing=swing / 100,
+            sets=sets or (),
+            html=html,
+            as_json=as_json,
         )
 
 
@@ -140,6 +156,7 @@ def montecarlo(
     draws: Annotated[int, typer.Option(min=100, max=1_000_000, help="How many.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed, the same answer.")] = 1,
     sets: Sets = None,
+    html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """The bill under the scenario's `uncertainty`: P10, P50, P90."""
@@ -147,7 +164,13 @@ def montecarlo(
         from tierlog.cli import cost_run
 
         cost_run.montecarlo(
-            file, against=against, draws=draws, seed=seed, sets=sets or (), as_json=as_json
+            file,
+            against=against,
+            draws=draws,
+            seed=seed,
+            sets=sets or (),
+            html=html,
+            as_json=as_json,
         )
 
 
@@ -161,6 +184,7 @@ def break_even(
     low: Annotated[str, typer.Option("--from", metavar="VALUE", help="Lower end.")] = "1 h",
     high: Annotated[str, typer.Option("--to", metavar="VALUE", help="Upper end.")] = "7 y",
     sets: Sets = None,
+    html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """Where, along an input, two plans cost the same."""
@@ -174,6 +198,7 @@ def break_even(
             low=low,
             high=high,
             sets=sets or (),
+            html=html,
             as_json=as_json,
         )
 
@@ -192,6 +217,7 @@ def growth(
         float, typer.Option(metavar="YEARS", min=0, help="History that the bucket has already.")
     ] = 0,
     sets: Sets = None,
+    html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """Month by month over years, from an empty bucket."""
@@ -205,6 +231,7 @@ def growth(
             drift=drift / 100,
             past_months=round(past * 12),
             sets=sets or (),
+            html=html,
             as_json=as_json,
         )
 

@@ -29,7 +29,13 @@ from tierlog.cli.cost_scenarios import beside, book_of, checked, other_of, read
 
 
 def plan(
-    file: Path, *, sets: Sequence[str], explain: bool, prices: Path | None, as_json: bool
+    file: Path,
+    *,
+    sets: Sequence[str],
+    explain: bool,
+    prices: Path | None,
+    html: Path | None,
+    as_json: bool,
 ) -> None:
     with checked():
         book = book_of(prices)
@@ -39,6 +45,10 @@ def plan(
             _print_json({"scenario": as_dict(scenario), "bill": bill.as_json()})
         else:
             views.show_bill(scenario, bill, book, explain=explain)
+        if html is not None:
+            from tierlog.cli.cost_pages import plan_page
+
+            plan_page(html, scenario, bill, book)
 
 
 def diff(old: Path, new: Path, *, prices: Path | None) -> None:
@@ -54,6 +64,7 @@ def compare(
     presets: Sequence[str],
     sets: Sequence[str],
     prices: Path | None,
+    html: Path | None,
     as_json: bool,
 ) -> None:
     with checked():
@@ -66,10 +77,20 @@ def compare(
             _print_json([bill.as_json() for bill in bills])
         else:
             views.show_side_by_side(bills)
+        if html is not None:
+            from tierlog.cli.cost_pages import compare_page
+
+            compare_page(html, bills)
 
 
 def sensitivity(
-    file: Path, *, inputs: Sequence[str], swing: float, sets: Sequence[str], as_json: bool
+    file: Path,
+    *,
+    inputs: Sequence[str],
+    swing: float,
+    sets: Sequence[str],
+    html: Path | None,
+    as_json: bool,
 ) -> None:
     with checked():
         scenario = read(file, sets=sets, book=default_book())
@@ -78,6 +99,10 @@ def sensitivity(
             _print_json([asdict(each) for each in bars])
         else:
             views.show_tornado(price(scenario, check=False).total, bars)
+        if html is not None:
+            from tierlog.cli.cost_pages import sensitivity_page
+
+            sensitivity_page(html, price(scenario, check=False), bars)
 
 
 def montecarlo(
@@ -87,6 +112,7 @@ def montecarlo(
     draws: int,
     seed: int,
     sets: Sequence[str],
+    html: Path | None,
     as_json: bool,
 ) -> None:
     with checked():
@@ -100,6 +126,10 @@ def montecarlo(
             _print_json(views.outcome_rows(outcomes))
         else:
             views.show_outcomes(outcomes, draws=draws, seed=seed)
+        if html is not None:
+            from tierlog.cli.cost_pages import montecarlo_page
+
+            montecarlo_page(html, outcomes, draws=draws, seed=seed)
 
 
 def break_even(
@@ -110,6 +140,7 @@ def break_even(
     low: str,
     high: str,
     sets: Sequence[str],
+    html: Path | None,
     as_json: bool,
 ) -> None:
     with checked():
@@ -125,6 +156,10 @@ def break_even(
             _print_json(asdict(curve))
         else:
             views.show_curve(curve)
+        if html is not None:
+            from tierlog.cli.cost_pages import curve_page
+
+            curve_page(html, curve)
 
 
 def growth(
@@ -135,6 +170,7 @@ def growth(
     drift: float,
     past_months: int,
     sets: Sequence[str],
+    html: Path | None,
     as_json: bool,
 ) -> None:
     with checked():
@@ -150,6 +186,10 @@ def growth(
             _print_json({"usd": grown.usd.tolist(), "stored_bytes": grown.stored_bytes.tolist()})
         else:
             views.show_years(grown)
+        if html is not None:
+            from tierlog.cli.cost_pages import growth_page
+
+            growth_page(html, scenario.name, grown)
 
 
 def optimise(

@@ -44,6 +44,11 @@ def book_of(prices: Path | None) -> PriceBook:
         raise usage(f"{prices} is not a price book: {error}") from None
 
 
+def known_class(name: str, book: PriceBook) -> None:
+    if name not in book.classes:
+        raise usage(f"--class {name} is unknown; known are {', '.join(book.classes)}")
+
+
 def other_of(name: str, *, book: PriceBook) -> Other:
     """What --against names: a preset, else a file."""
     if name in PRESETS:

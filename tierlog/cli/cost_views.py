@@ -98,7 +98,7 @@ def show_outcomes(outcomes: Sequence[Outcome], *, draws: int, seed: int) -> None
     typer.echo(f"US dollars a month over {draws:,} draws, seed {seed}\n")
     rows = outcome_rows(outcomes)
     head = [name.replace("_", " ") for name in rows[0]]
-    _print_columns(head, [[_cell(name, value) for name, value in row.items()] for row in rows])
+    _print_columns(head, [[cell(name, value) for name, value in row.items()] for row in rows])
     if len(outcomes) == 2:
         first, second = outcomes
         typer.echo(
@@ -106,13 +106,14 @@ def show_outcomes(outcomes: Sequence[Outcome], *, draws: int, seed: int) -> None
         )
 
 
-def _cell(name: str, value: Any) -> str:
+def cell(name: str, value: Any) -> str:
     if name == "costs_less":
         return f"{value:.1%}"
     return value if isinstance(value, str) else usd(value)
 
 
-def show_curve(curve: Curve) -> None:
+def curve_rows(curve: Curve) -> list[list[str]]:
+    """The first is the head."""
     last = len(curve.at) - 1
     places = sorted({round(last * row / (CURVE_ROWS - 1)) for row in range(CURVE_ROWS)})
     rows = [
@@ -124,7 +125,12 @@ def show_curve(curve: Curve) -> None:
         ]
         for at in places
     ]
-    _print_columns([curve.path, *curve.names, "cheaper"], rows)
+    return [[curve.path, *curve.names, "cheaper"], *rows]
+
+
+def show_curve(curve: Curve) -> None:
+    head, *rows = curve_rows(curve)
+    _print_columns(head, rows)
     typer.echo("")
     for each in curve.crossings:
         typer.echo(f"break-even at {curve.path} = {show_input_briefly(curve.path, each)}")
@@ -142,7 +148,8 @@ def show_input_briefly(path: str, value: float) -> str:
     return brief_duration(value) if text[-1:].isalpha() else number(value)
 
 
-def show_years(grown: Years) -> None:
+def year_rows(grown: Years) -> list[list[str]]:
+    """The first is the head."""
     groups = [group.name for group in grown.bill.groups]
     head = ["month", "in the bucket", *groups, "a month"]
     count = len(grown.usd)
@@ -155,8 +162,13 @@ def show_years(grown: Years) -> None:
         ]
         for at in sorted({0, *range(11, count, 12)})
     ]
+    return [head, *rows]
+
+
+def show_years(grown: Years) -> None:
+    head, *rows = year_rows(grown)
     _print_columns(head, rows)
-    typer.echo(f"\nall {count} months: {usd(grown.total, cents=False)}")
+    typer.echo(f"\nall {len(grown.usd)} months: {usd(grown.total, cents=False)}")
 
 
 def optimum_json(found: Optimum) -> dict[str, Any]:

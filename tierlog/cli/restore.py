@@ -24,6 +24,7 @@ from tierlog.config import check_apart, load_node_settings, store_folder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tierlog.cold.regrouping import GroupReport
     from tierlog.cold.report import PartitionReport, Report
     from tierlog.config import NodeSettings
 
@@ -72,11 +73,18 @@ def show(report: "Report", options: RestoreOptions) -> None:
     if report.partitions:
         print_table(rows_of(report.partitions), right=("from", "to", "bytes"))
         typer.echo(FOOTNOTE)
+    if report.groups:
+        typer.echo("")
+        print_table([group_row(one) for one in report.groups])
+        for line in group_lines(report.groups):
+            typer.echo(line)
     for name in report.deleted:
         typer.echo(f"{name} was being deleted: it does not come back")
     for one in report.partitions:
         for problem in one.problems:
             typer.echo(f"{one.topic}-{one.partition}: {problem}")
+    for problem in report.problems:
+        typer.echo(problem)
     say(closing(report))
     say(f"  tierlog {'serve' if report.is_complete else 'restore'} {as_typed(options, report)}")
 
@@ -87,12 +95,36 @@ FOOTNOTE = (
 )
 
 
+def group_row(one: "GroupReport") -> dict[str, Any]:
+    return {
+        "group": one.group,
+        "offsets": one.offsets,
+        "set_back": len(one.set_back),
+        "gone": one.gone,
+    }
+
+
+def group_lines(groups: "Sequence[GroupReport]") -> list[str]:
+    """What became of offsets that pointed behind what was restored."""
+    lines = ["Groups go on from what they had committed up to half a minute before the end."]
+    for group in groups:
+        for one in group.set_back:
+            count = one.committed - one.now
+            lines.append(
+                f"{group.group}: {one.topic}-{one.partition} set back from {one.committed} to "
+                f"{one.now}, where the partition goes on: {count} records it had read are lost"
+            )
+        if group.gone:
+            lines.append(f"{group.group}: {group.gone} offsets were of topics that are deleted")
+    return lines
+
+
 def closing(report: "Report") -> str:
     if not report.is_complete:
         return "not complete: repair what is named above and run the restore again:"
     if report.is_sound:
         return "ready:"
-    count = sum(len(one.problems) for one in report.partitions)
+    count = sum(len(one.problems) for one in report.partitions) + len(report.problems)
     what = "the problem" if count == 1 else f"the {count} problems"
     return f"ready, but for {what} named above:"
 
@@ -166,4 +198,14 @@ def as_value(report: "Report") -> dict[str, Any]:
             }
             for one in report.partitions
         ],
+        "groups": [
+            {
+                "group": one.group,
+                "offsets": one.offsets,
+                "gone": one.gone,
+                "set_back": [back._asdict() for back in one.set_back],
+            }
+            for one in report.groups
+        ],
+        "problems": list(report.problems),
     }

@@ -11,6 +11,10 @@ WIDTH = 10_000
 
 
 def print_table(rows: Sequence[Mapping[str, object]], *, right: Collection[str] = ()) -> None:
+    typer.echo("\n".join(table_lines(rows, right=right)))
+
+
+def table_lines(rows: Sequence[Mapping[str, object]], *, right: Collection[str] = ()) -> list[str]:
     """Columns are the keys of the first row; numbers stand to the right, and what `right` names."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, value in rows[0].items():
@@ -25,7 +29,7 @@ def print_table(rows: Sequence[Mapping[str, object]], *, right: Collection[str] 
     console = Console(width=WIDTH, soft_wrap=True)
     with console.capture() as drawn:
         console.print(table)
-    typer.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+    return [line.rstrip() for line in drawn.get().splitlines()]
 
 
 def _shown(value: object) -> str:

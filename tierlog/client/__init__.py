@@ -6,8 +6,8 @@ runs on the loop it is called in, the simulated one included; time and chance ar
 
 One rule holds throughout: a request without an answer may have been carried out. Such an outcome is
 `OutcomeUnknown`, never a plain failure, and is repeated only where repeating changes nothing.
-Groups and transactions belong to later files of this room; what a request means to a broker does
-not belong here.
+`groups` looks at groups and sets their offsets, from outside. Members and transactions belong to
+later files of this room; what a request means to a broker does not belong here.
 """
 
 from tierlog.client.client import Client
@@ -26,9 +26,10 @@ from tierlog.client.errors import (
     RequestTimedOut,
     VersionNotShared,
 )
+from tierlog.client.groups import CommittedOffset
 from tierlog.client.producer import Producer
 from tierlog.client.settings import ClientSettings, ProducerSettings
-from tierlog.client.values import Consumed, Fetched, NewRecord, Placed
+from tierlog.client.values import Consumed, Fetched, NewRecord, Placed, TopicPartition
 
 __all__ = [
     "EARLIEST",
@@ -41,6 +42,7 @@ __all__ = [
     "Client",
     "ClientError",
     "ClientSettings",
+    "CommittedOffset",
     "Connection",
     "ConnectionLost",
     "Consumed",
@@ -55,5 +57,6 @@ __all__ = [
     "ProducerFailed",
     "ProducerSettings",
     "RequestTimedOut",
+    "TopicPartition",
     "VersionNotShared",
 ]

@@ -14,6 +14,7 @@ from types import TracebackType
 from tierlog.client.admin import Admin
 from tierlog.client.cluster import Cluster, TopicInfo
 from tierlog.client.data import Data
+from tierlog.client.groups import Groups
 from tierlog.client.pool import Address
 from tierlog.client.router import Router
 from tierlog.client.settings import ClientSettings
@@ -21,7 +22,7 @@ from tierlog.env import Clock, Rng
 from tierlog.wire.messages.metadata import MetadataResponse
 
 
-class Client(Admin, Data):
+class Client(Admin, Data, Groups):
     """See the module."""
 
     def __init__(

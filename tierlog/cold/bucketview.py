@@ -36,7 +36,7 @@ from tierlog.objectstore.errors import NoSuchObject
 from tierlog.types import Offset
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from tierlog.cold.clusterstate import ClusterState
     from tierlog.cold.entry import Entry
@@ -91,7 +91,7 @@ class BucketView:
         elif not words and len(clusters) != 1:
             return Place()
         else:
-            cluster_id = self._only(clusters, path)
+            cluster_id = self.one_cluster(clusters, path)
         return await self._in_cluster(cluster_id, words)
 
     async def clusters(self) -> list[str]:
@@ -102,9 +102,15 @@ class BucketView:
             raise NotThere(f"there is no cluster {self._cluster_id}; there are {_listed(found)}")
         return found if self._cluster_id is None else [self._cluster_id]
 
-    def _only(self, clusters: list[str], path: str) -> str:
+    def one_cluster(self, clusters: list[str], path: str = "") -> str:
+        """Raises `NotThere` where it cannot be told which is meant."""
         if len(clusters) == 1:
             return clusters[0]
+        if not path:
+            raise NotThere(
+                f"the store holds {len(clusters)} clusters, {_listed(clusters)}; name one with "
+                "--cluster-id"
+            )
         raise NotThere(
             f"the store holds {len(clusters)} clusters, and {path} may be of any; write one of "
             f"{_listed(clusters)} before it"
@@ -200,23 +206,33 @@ class BucketView:
     async def page(self, place: Place, ref: PageRef) -> Page:
         return codec.open_page(ref, (await self.store.get(place.keys.full(ref.key))).data)
 
-    async def entries(self, place: Place, head: Head) -> AsyncIterator[Entry]:
-        """Oldest first, from the log start on; one page in memory at a time."""
-        for ref in (*head.indexes, *head.leaves):
-            async for entry in self._below(place, head, ref):
-                yield entry
-        for entry in head.entries:
-            if entry.next_offset > head.log_start:
-                yield entry
+    async def entries(
+        self,
+        place: Place,
+        head: Head,
+        *,
+        wanted: Callable[[Entry | PageRef], bool] = lambda _: True,
+    ) -> AsyncIterator[Entry]:
+        """Oldest first, from the log start on; one page in memory at a time. Pages that are not
+        `wanted` are not opened."""
 
-    async def _below(self, place: Place, head: Head, ref: PageRef) -> AsyncIterator[Entry]:
-        if ref.next_offset <= head.log_start:
-            return
-        for row in codec.rows_of(await self.page(place, ref)):
+        def passes(row: Entry | PageRef) -> bool:
+            return row.next_offset > head.log_start and wanted(row)
+
+        for ref in filter(passes, (*head.indexes, *head.leaves)):
+            async for entry in self._below(place, ref, passes):
+                yield entry
+        for entry in filter(passes, head.entries):
+            yield entry
+
+    async def _below(
+        self, place: Place, ref: PageRef, passes: Callable[[Entry | PageRef], bool]
+    ) -> AsyncIterator[Entry]:
+        for row in filter(passes, codec.rows_of(await self.page(place, ref))):
             if isinstance(row, PageRef):
-                async for entry in self._below(place, head, row):
+                async for entry in self._below(place, row, passes):
                     yield entry
-            elif row.next_offset > head.log_start:
+            else:
                 yield row
 
     async def stat(self, place: Place) -> Stat:

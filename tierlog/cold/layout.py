@@ -2,6 +2,7 @@
 
     {prefix}/{cluster id}/format.json
     {prefix}/{cluster id}/cluster/STATE
+    {prefix}/{cluster id}/cluster/OFFSETS
     {prefix}/{cluster id}/cluster/receipts/topic-{topic id}.json.gz
     {prefix}/{cluster id}/t/{topic id}/{partition}/HEAD
     {prefix}/{cluster id}/t/{topic id}/{partition}/seg/{base}-{last}-e{epoch}-n{node}-{attempt}.seg

@@ -77,9 +77,14 @@ class Manifest:
     async def knows(self, key: str) -> bool:
         """Of a key relative to the partition. What the store raises passes through: a page that was
         replaced meanwhile may be gone, and HEAD must be read again."""
-        return await self._lists(key) or key in await self._garbage_keys()
+        return await self.lists(key) or await self.lets_go(key)
 
-    async def _lists(self, key: str) -> bool:
+    async def lets_go(self, key: str) -> bool:
+        """Whether it is garbage, by itself or with its page."""
+        return key in await self._garbage_keys()
+
+    async def lists(self, key: str) -> bool:
+        """Whether it is referred to."""
         name = parse_segment_key(key)
         if name is None:
             return key in await self._pages_listed()
@@ -140,7 +145,7 @@ async def _count(look: Look, manifest: Manifest, stat: Stat, *, key: str) -> Non
     look.objects += 1
     look.bytes += stat.size
     if not is_judged(key):
-        look.strange += not _is_ours(key)
+        look.strange += not is_ours(key)
     elif not await manifest.knows(key):
         if len(look.orphans) < ORPHANS_MAX:
             look.orphans.append(orphan_of(stat, key))
@@ -153,7 +158,7 @@ def is_judged(key: str) -> bool:
     return parse_segment_key(key) is not None or parse_page_key(key) is not None
 
 
-def _is_ours(key: str) -> bool:
+def is_ours(key: str) -> bool:
     return key in ("HEAD", "TABLE") or key.startswith(("pq/", "chk/"))
 
 

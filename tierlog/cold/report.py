@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tierlog.cold.head import Incarnation
+from tierlog.cold.regrouping import GroupReport
 from tierlog.types import LeaderEpoch, Offset
 
 
@@ -47,6 +48,10 @@ class Report:
     partitions: tuple[PartitionReport, ...]
     deleted: tuple[str, ...]
     """Names of topics whose deletion was under way: they do not come back."""
+    groups: tuple[GroupReport, ...] = ()
+    """Whose offsets came back, and how."""
+    problems: tuple[str, ...] = ()
+    """Of the cluster as such."""
 
     @property
     def is_complete(self) -> bool:
@@ -56,4 +61,5 @@ class Report:
     @property
     def is_sound(self) -> bool:
         """Complete, and nothing in the bucket is damaged or missing."""
-        return self.is_complete and not any(one.problems for one in self.partitions)
+        is_whole = not any(one.problems for one in self.partitions) and not self.problems
+        return self.is_complete and is_whole

@@ -7,7 +7,9 @@ In this order, each step fit to be repeated after a crash:
    more, and what is wrong with a manifest is known. A partition that never published gets its first
    HEAD here, for the same reason.
 4. Logs are begun where HEAD ends, with the producers and leader epochs of the last segment.
-5. The metastore is filled, and the plan removed.
+5. The offsets of groups are put where the node will find them, clamped to what came back. They
+   were claimed like the HEADs, right after STATE (`offsetskeeper`).
+6. The metastore is filled, and the plan removed.
 
 What the old cluster acknowledged and had not published is not in the bucket. Until its next publish
 an old node that still runs goes on to acknowledge: stop it first. Producer ids carry the new life's
@@ -17,29 +19,35 @@ number, so none is ever given out twice.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tierlog.cold.clusterstate import decode_format, decode_state
+from tierlog.cold.errors import ColdCorrupt, NewerFormat
 from tierlog.cold.head import Incarnation
 from tierlog.cold.layout import FORMAT_JSON, STATE, PartitionKeys, cluster_prefix
 from tierlog.cold.listing import folders
 from tierlog.cold.localcopy import LocalCopies
+from tierlog.cold.offsetskeeper import OffsetsKeeper
 from tierlog.cold.publisher import Place
 from tierlog.cold.refusals import ClusterUnknown
+from tierlog.cold.regrouping import regroup
 from tierlog.cold.report import Report
 from tierlog.cold.restoreplan import Plan, has_content, read_plan, remove_plan, write_plan
 from tierlog.cold.restoring import PartitionRestore
 from tierlog.cold.statekeeper import StateKeeper
 from tierlog.config import InvalidConfig, NodeSettings, topic_config
 from tierlog.config.directories import COLD, LOGS, META
+from tierlog.errors import TierlogError
 from tierlog.hot import LogDirectory
 from tierlog.metastore import LocalMetaStore, Put, values
 from tierlog.objectstore.errors import NoSuchObject
 from tierlog.types import LeaderEpoch
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
+    from tierlog.cold.clusteroffsets import Groups
     from tierlog.cold.clusterstate import ClusterState, TopicRecord
     from tierlog.cold.report import PartitionReport
     from tierlog.env import Env
@@ -47,6 +55,10 @@ if TYPE_CHECKING:
     from tierlog.objectstore.port import ObjectStore
 
 T = TypeVar("T")
+
+PlaceOffsets: TypeAlias = "Callable[[LogDirectory, ClusterState, Groups], Awaitable[None]]"
+"""Puts the offsets of groups where a node looks for them; durable when it returns, and fit to be
+repeated. Raises `CannotPlace`."""
 
 PARTITIONS_AT_ONCE = 16
 CHANGES_MAX = 1000
@@ -61,8 +73,10 @@ async def restore(
     cluster_id: str | None = None,
     node_id: int = 1,
     prefix: str = "",
+    place_offsets: PlaceOffsets | None = None,
 ) -> Report:
-    """Prepare the directory `data` for a node of this id. Repeat it after any error.
+    """Prepare the directory `data` for a node of this id. Repeat it after any error. Without
+    `place_offsets` groups begin anew.
 
     Raises `ClusterUnknown` if the bucket holds no such cluster, or several and none was named, or
     the directory is in use; `ForeignIncarnation` if somebody else restored the cluster meanwhile.
@@ -73,7 +87,7 @@ async def restore(
         metastore = await LocalMetaStore.open(env, f"{data}/{META}")
         try:
             restoring = _Restore(env, store, data, plan, prefix=prefix, node_id=node_id)
-            report = await restoring.run(directory, metastore)
+            report = await restoring.run(directory, metastore, place_offsets)
         finally:
             await metastore.close()
     finally:
@@ -153,6 +167,10 @@ async def _new_plan(env: Env, store: ObjectStore, cluster_id: str, prefix: str) 
     )
 
 
+class CannotPlace(TierlogError):
+    """The offsets of groups have no place in what was restored; the sentence says why."""
+
+
 class _Restore:
     def __init__(
         self, env: Env, store: ObjectStore, data: str, plan: Plan, *, prefix: str, node_id: int
@@ -165,7 +183,12 @@ class _Restore:
         self._copies = LocalCopies(env, f"{data}/{COLD}")
         self._turns = asyncio.Semaphore(PARTITIONS_AT_ONCE)
 
-    async def run(self, directory: LogDirectory, metastore: LocalMetaStore) -> Report:
+    async def run(
+        self,
+        directory: LogDirectory,
+        metastore: LocalMetaStore,
+        place_offsets: PlaceOffsets | None,
+    ) -> Report:
         plan = self._plan
         keeper = StateKeeper(
             self._store,
@@ -175,18 +198,43 @@ class _Restore:
             incarnation=plan.incarnation,
         )
         state = await keeper.begin_life(after=plan.after)
+        groups, problems = await self._claim_offsets()
         await self._copies.open()
         done = await self._partitions(state, directory)
+        regrouped = regroup(groups, done)
         report = Report(
             cluster_id=plan.cluster_id,
             after=plan.after,
             incarnation=plan.incarnation,
             partitions=tuple(done),
             deleted=tuple(sorted(one.name for one in state.deleted.values())),
+            groups=regrouped.reports,
+            problems=problems,
         )
         if report.is_complete:
+            if place_offsets is not None and regrouped.groups:
+                try:
+                    await place_offsets(directory, state, regrouped.groups)
+                except CannotPlace as fault:
+                    report = replace(report, groups=(), problems=(*problems, str(fault)))
             await self._fill(metastore, state, report)
         return report
+
+    async def _claim_offsets(self) -> tuple[Groups, tuple[str, ...]]:
+        plan = self._plan
+        keeper = OffsetsKeeper(
+            self._store,
+            self._prefix,
+            self._env,
+            cluster_id=plan.cluster_id,
+            incarnation=plan.incarnation,
+            process=plan.process,
+        )
+        try:
+            return (await keeper.claim()).groups, ()
+        except (ColdCorrupt, NewerFormat) as fault:
+            # Records are worth more than places in them: groups begin anew, and that is said.
+            return {}, (f"the offsets of groups do not come back: {fault}",)
 
     async def _partitions(
         self, state: ClusterState, directory: LogDirectory

@@ -7,10 +7,10 @@ ever published or relied upon (U4, U6).
 
 import logging
 from contextlib import suppress
+from typing import Protocol
 
 from crc32c import crc32c
 
-from tierlog.cold.entry import Entry
 from tierlog.cold.refusals import object_of
 from tierlog.cold.staging import Staged
 from tierlog.cold.troubles import ObjectWrong
@@ -23,6 +23,19 @@ logger = logging.getLogger(__name__)
 
 CHECK_BYTES = 8 << 20
 """Read at once where a store keeps no checksum of its own."""
+
+
+class Answered(Protocol):
+    """What the store must answer for: an entry, or whatever else lists an object."""
+
+    @property
+    def version_id(self) -> str | None: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def crc32c(self) -> int: ...
 
 
 async def send(store: ObjectStore, key: str, staged: Staged) -> None:
@@ -62,7 +75,9 @@ async def _abort(store: ObjectStore, upload: Upload) -> None:
         logger.info("the parts of %s are left behind: %s", upload.key, fault)
 
 
-async def verify(store: ObjectStore, key: str, entry: Entry, tasks: Tasks, *, of: str = "") -> Stat:
+async def verify(
+    store: ObjectStore, key: str, entry: Answered, tasks: Tasks, *, of: str = ""
+) -> Stat:
     """What the store knows of the object. Raises `ObjectWrong` unless size and checksum are right,
     and `NoSuchObject`."""
     stat = await store.head(key, version_id=entry.version_id)
@@ -76,7 +91,7 @@ async def verify(store: ObjectStore, key: str, entry: Entry, tasks: Tasks, *, of
     return stat
 
 
-async def _read_crc(store: ObjectStore, key: str, entry: Entry, tasks: Tasks) -> int:
+async def _read_crc(store: ObjectStore, key: str, entry: Answered, tasks: Tasks) -> int:
     crc = 0
     for start in range(0, entry.size, CHECK_BYTES):
         span = Span(Position(start), Position(min(start + CHECK_BYTES, entry.size)))
@@ -85,7 +100,9 @@ async def _read_crc(store: ObjectStore, key: str, entry: Entry, tasks: Tasks) ->
     return crc
 
 
-async def landed(store: ObjectStore, key: str, entry: Entry, tasks: Tasks, *, of: str = "") -> Stat:
+async def landed(
+    store: ObjectStore, key: str, entry: Answered, tasks: Tasks, *, of: str = ""
+) -> Stat:
     """As `verify`, right after `send`: an object that is not there was not taken."""
     with suppress(NoSuchObject):
         return await verify(store, key, entry, tasks, of=of)

@@ -23,6 +23,7 @@ from tierlog.cold.head import Head, Incarnation, Policy
 from tierlog.cold.layout import cluster_prefix
 from tierlog.cold.membership import Hook, Membership, Probe
 from tierlog.cold.nodechores import NodeChores
+from tierlog.cold.offsetskeeper import OffsetsKeeper
 from tierlog.cold.orphanfinder import OrphanFinder
 from tierlog.cold.pace import Pace
 from tierlog.cold.partitionmaker import PartitionMaker
@@ -117,6 +118,16 @@ class ColdTier:
             on_founding=on_founding,
             on_founded=on_founded,
         )
+        self.offsets = OffsetsKeeper(
+            store,
+            prefix,
+            env,
+            cluster_id=cluster_id,
+            incarnation=incarnation,
+            process=process,
+            check_life=self.membership.keeper.refresh,
+        )
+        """Of groups; whoever looks after these writes them, as a chore."""
         self.maker = PartitionMaker(
             env,
             store,

@@ -81,6 +81,8 @@ class TopicTiering:
     copies: bool = True
     """False by `remote.log.copy.disable`: nothing more is uploaded; what is cold stays readable,
     and goes from the disk as before."""
+    table: bool = True
+    """`tierlog.table.enable`: what is published is converted to Parquet, too."""
 
     @property
     def policy(self) -> Policy:

@@ -246,6 +246,31 @@ class NodeSettings:
     group_max_size: int = whole(
         "group.max.size", 10_000, "Members that one group takes; more are refused.", at_least=1
     )
+    group_consumer_session_timeout_ms: int = whole(
+        "group.consumer.session.timeout.ms",
+        45_000,
+        "A member of a consumer group (KIP-848) that is not heard of for this long is given up.",
+        at_least=1,
+    )
+    group_consumer_heartbeat_interval_ms: int = whole(
+        "group.consumer.heartbeat.interval.ms",
+        5_000,
+        "How often members of consumer groups (KIP-848) are told to beat.",
+        at_least=1,
+    )
+    group_consumer_max_size: int = whole(
+        "group.consumer.max.size",
+        (1 << 31) - 1,
+        "Members that one consumer group (KIP-848) takes; more are refused.",
+        at_least=1,
+    )
+    group_consumer_assignors: str = text(
+        "group.consumer.assignors",
+        "uniform,range",
+        "Ways to share partitions out in consumer groups (KIP-848); the first is for members that "
+        "ask for none.",
+        choices=("uniform,range", "range,uniform", "uniform", "range"),
+    )
     offset_metadata_max_bytes: int = whole(
         "offset.metadata.max.bytes",
         4_096,
@@ -398,6 +423,14 @@ class NodeSettings:
                 "default.replication.factor",
                 f"default.replication.factor is {self.default_replication_factor}; this node is "
                 "alone, and a topic has no more replicas than there are nodes: it must be 1",
+            )
+        session_ms = self.group_consumer_session_timeout_ms
+        if self.group_consumer_heartbeat_interval_ms >= session_ms:
+            raise InvalidConfig(
+                "group.consumer.heartbeat.interval.ms",
+                "group.consumer.heartbeat.interval.ms is "
+                f"{self.group_consumer_heartbeat_interval_ms}; members must beat more than once in "
+                f"a session, and group.consumer.session.timeout.ms is {session_ms}",
             )
         largest = self.socket_request_max_bytes
         if self.message_max_bytes > largest:

@@ -285,12 +285,14 @@ class TopicConfig:
         "Stricter rules: fsync before every answer, broker timestamps, no compaction, retention "
         "that may grow but never shrink.",
     )
-    tierlog_table_enable: bool = unobeyed(
-        flag(
-            "tierlog.table.enable",
-            True,
-            "Keep a Parquet table of the topic in the object store. False where tiering is off.",
-        )
+    # A label and nothing more: `tierlog cost actual --by owner` adds up by it.
+    tierlog_owner: str = text(
+        "tierlog.owner", "", "Who pays for the topic: a team, a cost centre; any words."
+    )
+    tierlog_table_enable: bool = flag(
+        "tierlog.table.enable",
+        True,
+        "Keep a Parquet table of the topic in the object store. False where tiering is off.",
     )
     # One hour: what a lost machine may delay, not lose; shorter makes smaller objects.
     tierlog_upload_lag_max_ms: int = long(

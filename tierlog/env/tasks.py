@@ -99,6 +99,10 @@ class LocalTasks:
         finally:
             self._places.release()
 
+    def end_workers(self) -> None:
+        """Without waiting for what they do: whoever asked for it hears `WorkerLost`."""
+        self._end_workers()
+
     def _end_workers(self) -> None:
         """Nobody waits for them: what hangs in the kernel cannot even be killed."""
         pool, self._processes = self._processes, None

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from tierlog.env import Env
 from tierlog.errors import TierlogError
 from tierlog.fetchproxy import plan
-from tierlog.fetchproxy.loader import ColdSegment, Loader
+from tierlog.fetchproxy.coldsegment import ColdSegment
+from tierlog.fetchproxy.loader import Loader
 from tierlog.fetchproxy.pieces import Piece
 from tierlog.fetchproxy.port import ColdPrefix
 from tierlog.fetchproxy.readahead import Stream, Streams

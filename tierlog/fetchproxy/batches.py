@@ -53,8 +53,7 @@ class Walk:
     def __init__(self, key: str, run: Run) -> None:
         self._key = key
         self._run = run
-        self._data = memoryview(b"")
-        self._start = 0
+        self._data, self._start = run.in_memory
         self.may_wait = False
         """For the disk, as a thread may."""
 

@@ -13,8 +13,9 @@ from functools import partial
 from tierlog.env import Env
 from tierlog.fetchproxy.batches import Walk, find_batch, off_loop
 from tierlog.fetchproxy.clients import Reader
+from tierlog.fetchproxy.coldsegment import ColdSegment
 from tierlog.fetchproxy.flights import Allowance
-from tierlog.fetchproxy.loader import ColdSegment, Loader
+from tierlog.fetchproxy.loader import Loader
 from tierlog.fetchproxy.pieces import Run
 from tierlog.fetchproxy.port import ColdPrefix
 from tierlog.fetchproxy.runs import Runs

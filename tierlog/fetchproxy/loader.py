@@ -6,7 +6,6 @@ served. Indexes have a budget of their own: a chunk waits for its index while it
 """
 
 import asyncio
-import hashlib
 from collections import OrderedDict
 from collections.abc import Coroutine
 from functools import partial
@@ -14,9 +13,10 @@ from typing import Any
 
 from tierlog.cold.entry import Entry
 from tierlog.env import Env
-from tierlog.fetchproxy import plan, segmentindex
-from tierlog.fetchproxy.chunks import ChunkCache, chunk_name, index_name
+from tierlog.fetchproxy import segmentindex
+from tierlog.fetchproxy.chunks import ChunkCache
 from tierlog.fetchproxy.clients import Reader
+from tierlog.fetchproxy.coldsegment import ColdSegment
 from tierlog.fetchproxy.errors import ChunkCorrupt, ColdUnavailable, map_store_errors
 from tierlog.fetchproxy.flights import ByteBudget, Flights
 from tierlog.fetchproxy.held import Held
@@ -25,27 +25,13 @@ from tierlog.fetchproxy.segmentindex import SegmentIndex
 from tierlog.fetchproxy.settings import ProxySettings
 from tierlog.fetchproxy.stats import ProxyStats
 from tierlog.objectstore.limited import Meter
-from tierlog.objectstore.port import ObjectStore, Span
+from tierlog.objectstore.port import CRC_BYTES, Got, ObjectStore, Span
 from tierlog.types import Bytes, Position
 
 ATTEMPTS = 2
 """Of a GET whose bytes fail their check: a bad wire or a bad proxy is not a bad object."""
 ON_LOOP_BYTES_MAX = 2 << 20
 """Checked without a thread: 0.2 ms."""
-
-
-class ColdSegment:
-    """A segment object and what is known of it."""
-
-    __slots__ = ("digest", "entry", "index", "key")
-
-    def __init__(self, key: str, entry: Entry) -> None:
-        self.key = key
-        self.entry = entry
-        self.index: SegmentIndex | None = None
-        # The content is in the name: a file of another object cannot be taken for this one.
-        name = f"{key}\n{entry.sha256}".encode()
-        self.digest = hashlib.sha256(name).hexdigest()[:32]
 
 
 class Loader:
@@ -62,6 +48,7 @@ class Loader:
         self._store = store
         self.cache = self._cache = cache
         self._settings = settings
+        self._chunk_bytes = settings.chunk_bytes
         self._stats = stats
         self.budget = ByteBudget(settings.flight_bytes_max)
         self.held = Held(settings.held_bytes_max, on_gone=self._unread_gone)
@@ -116,7 +103,7 @@ class Loader:
         if segment.index is not None:
             return segment.index
         span = segmentindex.sections_span(segment.entry)
-        name = index_name(segment.digest, span.size)
+        name = segment.index_file
         data = await self._cache.read_whole(name)
         if data is not None and not segmentindex.is_sound(segment.entry, data):
             await self._cache.drop(name)
@@ -136,7 +123,7 @@ class Loader:
     async def _get_index(self, segment: ColdSegment, span: Span, reader: Reader) -> Bytes:
         for _ in range(ATTEMPTS):
             self._stats.index_gets += 1
-            data = await self._get(segment, span, reader)
+            data = (await self._get(segment, span, reader)).data
             if segmentindex.is_sound(segment.entry, data):
                 return data
             self._stats.corrupt += 1
@@ -160,16 +147,11 @@ class Loader:
     # Pieces
 
     def chunk_span(self, segment: ColdSegment, number: int) -> Span:
-        return plan.chunk_span(
-            number,
-            chunk_bytes=self._settings.chunk_bytes,
-            data_bytes=segment.entry.data_bytes,
-        )
+        return segment.chunk(number, self._chunk_bytes)[0]
 
     def chunk_now(self, segment: ColdSegment, number: int) -> Piece | None:
         """If it takes no waiting."""
-        span = self.chunk_span(segment, number)
-        name = chunk_name(segment.digest, span)
+        span, name = segment.chunk(number, self._chunk_bytes)
         return (
             self._chunks_kept.get(name)
             or self.held.find(segment.key, span.start, span.end)
@@ -178,8 +160,7 @@ class Loader:
 
     def is_near(self, segment: ColdSegment, number: int) -> bool:
         """Whether it is here or on its way."""
-        span = self.chunk_span(segment, number)
-        name = chunk_name(segment.digest, span)
+        span, name = segment.chunk(number, self._chunk_bytes)
         return (
             self._cache.has(name)
             or name in self._chunks_kept
@@ -189,8 +170,8 @@ class Loader:
 
     def chunk(self, segment: ColdSegment, number: int, *, reader: Reader) -> asyncio.Task[Piece]:
         """Under way; await it through `shield`."""
-        span = self.chunk_span(segment, number)
-        is_here = self._cache.has(chunk_name(segment.digest, span))
+        span, name = segment.chunk(number, self._chunk_bytes)
+        is_here = self._cache.has(name)
         self._stats.chunk_hits += is_here
         reader.account.hits += is_here
         self._stats.chunk_misses += not is_here
@@ -249,13 +230,12 @@ class Loader:
 
     def is_kept(self, segment: ColdSegment, number: int) -> bool:
         """Whether the disk has it, or is about to."""
-        name = chunk_name(segment.digest, self.chunk_span(segment, number))
+        _, name = segment.chunk(number, self._chunk_bytes)
         return self._cache.has(name) or name in self._chunks_kept
 
     async def prewarm(self, segment: ColdSegment, number: int, *, reader: Reader) -> bool:
         """Load it for nobody in particular; whether the disk has it now."""
-        span = self.chunk_span(segment, number)
-        name = chunk_name(segment.digest, span)
+        span, name = segment.chunk(number, self._chunk_bytes)
         work = partial(self._load_chunk, segment, span, reader, must_keep=True)
         await asyncio.shield(self._pieces.fly((segment.key, span), span.size, work))
         if (keeps := self._keeps.get(name)) is not None:
@@ -271,17 +251,14 @@ class Loader:
         self, segment: ColdSegment, start: Position, stop: Position, *, reader: Reader
     ) -> None:
         """A reader used the chunk at `start`, if it is cached, and goes on at `stop`."""
-        span = self.chunk_span(segment, start // self._settings.chunk_bytes)
-        name = chunk_name(segment.digest, span)
+        span, name = segment.chunk(start // self._chunk_bytes, self._chunk_bytes)
         self._cache.ledger.touch(name, reader=reader)
         if (kept := self._chunks_kept.get(name)) is not None:
             kept.reader = reader  # To be told when the disk has it.
         if stop >= span.end:
             self._unread_gone(segment.key, span)
             self.held.retire(segment.key, span, is_kept=self._cache.has(name))
-        entry = segment.entry
-        name = index_name(segment.digest, segmentindex.sections_span(entry).size)
-        self._cache.ledger.touch(name, reader=reader)
+        self._cache.ledger.touch(segment.index_file, reader=reader)
 
     async def _load_chunk(
         self,
@@ -292,7 +269,7 @@ class Loader:
         is_ahead: bool = False,
         must_keep: bool = False,
     ) -> Piece:
-        name = chunk_name(segment.digest, span)
+        _, name = segment.chunk(span.start // self._chunk_bytes, self._chunk_bytes)
         if (here := self._chunks_kept.get(name)) is not None:
             return here
         if self._cache.has(name):
@@ -368,20 +345,22 @@ class Loader:
         for _ in range(ATTEMPTS):
             self._stats.chunk_gets += is_chunk
             self._stats.lead_gets += not is_chunk
-            data = await self._get(segment, span, reader)
-            found = await self._bad_block(await asyncio.shield(index), span, data)
+            got = await self._get(segment, span, reader)
+            found = await self._bad_block(await asyncio.shield(index), span, got)
             if found is None:
-                return data
+                return got.data
             bad = found
             self._stats.corrupt += 1
         raise ChunkCorrupt(segment.key, position=bad, reason="not the bytes that were uploaded")
 
-    async def _bad_block(self, index: SegmentIndex, span: Span, data: Bytes) -> int | None:
+    async def _bad_block(self, index: SegmentIndex, span: Span, got: Got) -> int | None:
+        if got.crcs and self._settings.block_bytes == CRC_BYTES:
+            return index.bad_block(span, got.data, got.crcs)
         if span.size <= ON_LOOP_BYTES_MAX:
-            return index.bad_block(span, data)
-        return await self._env.tasks.in_thread(index.bad_block, span, data)
+            return index.bad_block(span, got.data)
+        return await self._env.tasks.in_thread(index.bad_block, span, got.data)
 
-    async def _get(self, segment: ColdSegment, span: Span, reader: Reader) -> Bytes:
+    async def _get(self, segment: ColdSegment, span: Span, reader: Reader) -> Got:
         if wait_s := self._gets.owe(1):
             self._stats.gets_late += 1
             await asyncio.sleep(wait_s)
@@ -396,4 +375,4 @@ class Loader:
             raise
         self._stats.get_bytes += len(got.data)
         reader.account.get_bytes += len(got.data)
-        return got.data
+        return got

@@ -16,11 +16,19 @@ if TYPE_CHECKING:
     from tierlog.fetchproxy.clients import Reader
 
 
+_NOTHING = memoryview(b"")
+
+
 class Piece(Protocol):
     """Positions are those of the object."""
 
     @property
     def span(self) -> Span: ...
+
+    @property
+    def memory(self) -> memoryview:
+        """All of it, to be looked at; nothing of what lies in a file."""
+        ...
 
     def pread(self, size: int, position: int) -> Bytes:
         """To be looked at."""
@@ -36,10 +44,11 @@ class Piece(Protocol):
 
 
 class FilePiece:
-    __slots__ = ("__weakref__", "_file", "_start", "span")
+    __slots__ = ("__weakref__", "_file", "_start", "memory", "span")
 
     def __init__(self, span: Span, file: File) -> None:
         self.span = span
+        self.memory = _NOTHING
         self._start = span.start
         self._file = file
         weakref.finalize(self, file.close).atexit = False
@@ -55,22 +64,22 @@ class FilePiece:
 
 
 class HeldPiece:
-    __slots__ = ("_view", "reader", "span")
+    __slots__ = ("memory", "reader", "span")
 
     def __init__(self, span: Span, data: Bytes) -> None:
         self.span = span
         self.reader: Reader | None = None
         """Who read of it last, while it is on its way to the disk."""
-        self._view = memoryview(data)
+        self.memory = memoryview(data)
 
     def pread(self, size: int, position: int) -> Bytes:
         start = position - self.span.start
-        return self._view[start : start + size]
+        return self.memory[start : start + size]
 
     def view(self, size: int, position: int) -> Bytes:
         # Else a copy: a slice would keep all of the piece in memory until a slow consumer has it.
         part = self.pread(size, position)
-        return part if may_lend(self._view) else bytes(part)
+        return part if may_lend(self.memory) else bytes(part)
 
     def is_cached(self, size: int, position: int) -> bool:
         return True
@@ -97,6 +106,12 @@ class Run:
                 position += len(part)
                 size -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    @property
+    def in_memory(self) -> tuple[memoryview, Position]:
+        """The bytes of the first piece, and where they begin; none where they lie in a file."""
+        first = self.pieces[0]
+        return first.memory, first.span.start
 
     def is_cached(self, size: int, position: int) -> bool:
         """Whether reading as much would not wait for the disk."""

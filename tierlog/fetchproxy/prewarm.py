@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from tierlog.cold.entry import Entry
     from tierlog.fetchproxy.clients import Reader
-    from tierlog.fetchproxy.loader import ColdSegment, Loader
+    from tierlog.fetchproxy.coldsegment import ColdSegment
+    from tierlog.fetchproxy.loader import Loader
     from tierlog.fetchproxy.port import ColdPrefix
 
 CLIENT = "(prewarm)"

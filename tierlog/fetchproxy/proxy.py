@@ -28,6 +28,7 @@ from tierlog.fetchproxy.batches import Cut, Walk, WouldWait, cut, off_loop
 from tierlog.fetchproxy.bytime import TimeSearch
 from tierlog.fetchproxy.chunks import ChunkCache
 from tierlog.fetchproxy.clients import Clients, Price, Reader
+from tierlog.fetchproxy.coldsegment import ColdSegment
 from tierlog.fetchproxy.complaints import Complaints
 from tierlog.fetchproxy.damage import Damage
 from tierlog.fetchproxy.errors import (
@@ -38,7 +39,7 @@ from tierlog.fetchproxy.errors import (
     map_store_errors,
 )
 from tierlog.fetchproxy.flights import Allowance
-from tierlog.fetchproxy.loader import ColdSegment, Loader
+from tierlog.fetchproxy.loader import Loader
 from tierlog.fetchproxy.pieces import Piece, Run
 from tierlog.fetchproxy.plan import place_behind
 from tierlog.fetchproxy.port import ColdPrefix

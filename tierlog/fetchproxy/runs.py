@@ -10,8 +10,9 @@ import asyncio
 
 from tierlog.fetchproxy import plan
 from tierlog.fetchproxy.clients import Reader
+from tierlog.fetchproxy.coldsegment import ColdSegment
 from tierlog.fetchproxy.flights import Allowance
-from tierlog.fetchproxy.loader import ColdSegment, Loader
+from tierlog.fetchproxy.loader import Loader
 from tierlog.fetchproxy.pieces import Piece, Run
 from tierlog.fetchproxy.plan import Place
 from tierlog.fetchproxy.segmentindex import SegmentIndex

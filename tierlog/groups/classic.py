@@ -69,6 +69,10 @@ class ClassicGroup:
         self._delay_left_ms = 0
         """By how much the first rebalance may still wait for others to come."""
 
+    @property
+    def is_empty(self) -> bool:
+        return self.state is State.EMPTY
+
     # Remembering
 
     def apply(self, value: GroupValue) -> None:

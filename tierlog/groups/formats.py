@@ -1,8 +1,8 @@
 """What stands in `__consumer_offsets`: Kafka's own records, so that Kafka's tools can read it.
 
-A key begins with its kind: 0 and 1 are a committed offset, 2 is a classic group. A value begins
-with its version. A null value takes away what its key names. What we do not know we skip, as Kafka
-does: a newer node may have written it.
+A key begins with its kind: 0 and 1 are a committed offset, 2 is a classic group, 3 to 8 are a
+consumer group (`consumer_formats`). A value begins with its version. A null value takes away what
+its key names. What we do not know we skip, as Kafka does: a newer node may have written it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from tierlog.errors import TierlogError
+from tierlog.groups.consumer_formats import (
+    CONSUMER_KINDS,
+    VALUE_VERSION,
+    ConsumerKey,
+    ConsumerValue,
+)
 from tierlog.wire.codec import decode, encode
 from tierlog.wire.schema import Message, Struct, array, bytes_, int32, int64, string
 
 if TYPE_CHECKING:
     from tierlog.types import Bytes
 
-OFFSET_KEYS: Final = (0, 1)
 OFFSET_KEY: Final = 1
-GROUP_KEY: Final = 2
 OFFSET_VALUE_VERSION: Final = 3
 GROUP_VALUE_VERSION: Final = 3
 
@@ -66,8 +70,20 @@ class MemberValue(Struct):
     assignment: bytes = bytes_()
 
 
-Key: TypeAlias = OffsetKey | GroupKey
-Value: TypeAlias = OffsetValue | GroupValue
+Key: TypeAlias = OffsetKey | GroupKey | ConsumerKey
+Value: TypeAlias = OffsetValue | GroupValue | ConsumerValue
+
+
+_KINDS: Final[dict[int, tuple[type[Key], type[Value]]]] = {
+    0: (OffsetKey, OffsetValue),
+    1: (OffsetKey, OffsetValue),
+    2: (GroupKey, GroupValue),
+    **CONSUMER_KINDS,
+}
+_VALUE_VERSIONS: Final[dict[type, int]] = {
+    OffsetValue: OFFSET_VALUE_VERSION,
+    GroupValue: GROUP_VALUE_VERSION,
+}
 
 
 class StateRecord(NamedTuple):
@@ -82,23 +98,22 @@ class UnknownKey(TierlogError):
 
 
 def encode_key(key: Key) -> bytes:
-    kind = OFFSET_KEY if isinstance(key, OffsetKey) else GROUP_KEY
+    kind = OFFSET_KEY if isinstance(key, OffsetKey) else type(key).versions.first
     return _SHORT.pack(kind) + encode(key, kind)
 
 
 def encode_value(value: Value) -> bytes:
-    version = OFFSET_VALUE_VERSION if isinstance(value, OffsetValue) else GROUP_VALUE_VERSION
+    version = _VALUE_VERSIONS.get(type(value), VALUE_VERSION)
     return _SHORT.pack(version) + encode(value, version)
 
 
 def decode_record(key: Bytes, value: Bytes | None) -> StateRecord:
     """Raises `UnknownKey` for what is to be skipped, and `WireError` for what is broken."""
     (kind,) = _SHORT.unpack_from(key)
-    if kind in OFFSET_KEYS:
-        return StateRecord(_read(OffsetKey, kind, key), _value(OffsetValue, value))
-    if kind == GROUP_KEY:
-        return StateRecord(_read(GroupKey, kind, key), _value(GroupValue, value))
-    raise UnknownKey(f"a record of kind {kind} in the group state")
+    if kind not in _KINDS:
+        raise UnknownKey(f"a record of kind {kind} in the group state")
+    key_class, value_class = _KINDS[kind]
+    return StateRecord(_read(key_class, kind, key), _value(value_class, value))
 
 
 def _value(kind: type[V], value: Bytes | None) -> V | None:

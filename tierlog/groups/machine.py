@@ -10,11 +10,15 @@ from __future__ import annotations
 import struct
 from heapq import heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from tierlog.groups.classic import ClassicGroup, State
+from tierlog.groups.classic import ClassicGroup
+from tierlog.groups.consumer import ConsumerGroup
+from tierlog.groups.consumer_formats import EpochKey
+from tierlog.groups.consumer_member import JOINING
 from tierlog.groups.formats import (
     GroupKey,
+    GroupValue,
     OffsetKey,
     OffsetValue,
     StateRecord,
@@ -24,7 +28,18 @@ from tierlog.groups.formats import (
     encode_value,
 )
 from tierlog.groups.subscription import subscribed_topics
-from tierlog.groups.values import NO_GENERATION, Committed, GroupStep, Joined, Left, Synced
+from tierlog.groups.topicview import InvalidPattern
+from tierlog.groups.values import (
+    MEMBER_EPOCH_FROM,
+    NO_GENERATION,
+    Beaten,
+    Committed,
+    GroupStep,
+    Joined,
+    Left,
+    Refusal,
+    Synced,
+)
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.errors import WireError
 
@@ -32,15 +47,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tierlog.coordinator.step import Now
-    from tierlog.groups.values import Beat, Commit, GroupLimits, Join, Leaving, Sync
+    from tierlog.groups.consumer_formats import ConsumerKey, ConsumerValue
+    from tierlog.groups.topicview import TopicView
+    from tierlog.groups.values import Beat, Commit, ConsumerBeat, GroupLimits, Join, Leaving, Sync
 
 Place = tuple[str, int]
 """Topic and partition."""
 
+Group: TypeAlias = ClassicGroup | ConsumerGroup
+
 
 class GroupMachine:
     def __init__(self, limits: GroupLimits, new_id: Callable[[str], str]) -> None:
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, Group] = {}
         self.offsets: dict[str, dict[Place, Committed]] = {}
         """By group, also of those without members."""
         self._limits = limits
@@ -56,11 +75,29 @@ class GroupMachine:
         if isinstance(key, OffsetKey):
             assert value is None or isinstance(value, OffsetValue), "a value of its key's kind"
             self._apply_offset(key, value)
-        elif value is None:
-            self.groups.pop(key.group, None)
+        elif isinstance(key, GroupKey):
+            assert value is None or isinstance(value, GroupValue), "a value of its key's kind"
+            self._apply_classic(key.group, value)
         else:
-            assert not isinstance(value, OffsetValue), "a value of its key's kind"
-            self._group(key.group).apply(value)
+            assert not isinstance(value, OffsetValue | GroupValue), "a value of its key's kind"
+            self._apply_consumer(key, value)
+
+    def _apply_classic(self, group_id: str, value: GroupValue | None) -> None:
+        if value is not None:
+            self._classic_anew(group_id).apply(value)
+        elif isinstance(self.groups.get(group_id), ClassicGroup):
+            del self.groups[group_id]
+
+    def _apply_consumer(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
+        """What takes something away makes no group."""
+        group = self.groups.get(key.group)
+        if not isinstance(group, ConsumerGroup):
+            if value is None:
+                return
+            group = self.groups[key.group] = self._new_consumer(key.group)
+        group.apply(key, value)
+        if isinstance(key, EpochKey) and value is None:
+            del self.groups[key.group]
 
     def _apply_offset(self, key: OffsetKey, value: OffsetValue | None) -> None:
         of_group = self.offsets.setdefault(key.group, {})
@@ -98,7 +135,9 @@ class GroupMachine:
         if error is not None:
             step.reply(ticket, Joined(error=error, member_id=join.member_id))
             return step
-        group = self._group(join.group)
+        if isinstance(known := self.groups.get(join.group), ConsumerGroup):
+            step.records += known.tombstones()  # It is empty.
+        group = self._classic_anew(join.group)
         group.join(join, ticket, now, step)
         self._arm(group)
         return step
@@ -109,13 +148,16 @@ class GroupMachine:
         limits = self._limits
         if not limits.session_ms_min <= join.session_timeout_ms <= limits.session_ms_max:
             return ErrorCode.INVALID_SESSION_TIMEOUT
-        if join.group not in self.groups and join.member_id:
+        group = self.groups.get(join.group)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if not isinstance(group, ClassicGroup) and join.member_id:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return None
 
     def sync(self, sync: Sync, ticket: int, now: Now) -> GroupStep:
         step = GroupStep()
-        group = self.groups.get(sync.group)
+        group = self._classic(sync.group)
         if group is None:
             step.reply(ticket, Synced(error=_unknown(sync.group)))
         else:
@@ -125,7 +167,7 @@ class GroupMachine:
 
     def beat(self, beat: Beat, ticket: int, now: Now) -> GroupStep:
         step = GroupStep()
-        group = self.groups.get(beat.group)
+        group = self._classic(beat.group)
         error = _unknown(beat.group) if group is None else group.beat(beat, now)
         step.reply(ticket, error)
         return step
@@ -143,6 +185,34 @@ class GroupMachine:
         step.reply(ticket, done)
         return step
 
+    def consumer_beat(
+        self, beat: ConsumerBeat, topics: TopicView, ticket: int, now: Now
+    ) -> GroupStep:
+        """Of a member of a consumer group, which may come with it, or leave."""
+        step = GroupStep()
+        try:
+            group = self._consumer_for(beat, step)
+            step.reply(ticket, group.beat(beat, topics, now, step))
+        except Refusal as refusal:
+            return _refused(ticket, refusal.code, str(refusal))
+        except InvalidPattern as error:
+            return _refused(ticket, ErrorCode.INVALID_REGULAR_EXPRESSION, str(error))
+        self.groups[beat.group] = group
+        self._arm(group)
+        return step
+
+    def _consumer_for(self, beat: ConsumerBeat, step: GroupStep) -> ConsumerGroup:
+        """An empty classic group makes room for who comes; its offsets stay."""
+        group = self.groups.get(beat.group)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if beat.epoch != JOINING or (group is not None and not group.is_empty):
+            what = "is not a consumer group" if group is not None else "is not known"
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"the group {beat.group!r} {what}")
+        if group is not None:
+            step.records.append(StateRecord(GroupKey(group=beat.group), None))
+        return self._new_consumer(beat.group)
+
     # Offsets
 
     def commit(
@@ -154,18 +224,24 @@ class GroupMachine:
         commits: Sequence[Commit],
         ticket: int,
         now: Now,
+        *,
+        version: int = MEMBER_EPOCH_FROM,
     ) -> GroupStep:
-        """The reply is an error for each, in order."""
+        """The reply is an error for each, in order. `version` of the request: older ones know no
+        members of consumer groups."""
         step = GroupStep()
-        error = self._check_commit(group_id, member_id, instance_id, generation)
+        error = self._check_commit(group_id, member_id, instance_id, generation, version)
         if error is not ErrorCode.NONE:
             step.reply(ticket, [error] * len(commits))
             return step
-        if (group := self.groups.get(group_id)) is not None:
+        group = self.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
             group.heard_of(member_id, now)
         errors = []
         for one in commits:
-            if len(one.metadata.encode()) > self._limits.metadata_bytes_max:
+            if isinstance(group, ConsumerGroup) and not group.commits(member_id, generation, one):
+                errors.append(ErrorCode.STALE_MEMBER_EPOCH)
+            elif len(one.metadata.encode()) > self._limits.metadata_bytes_max:
                 errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             else:
                 errors.append(ErrorCode.NONE)
@@ -174,13 +250,26 @@ class GroupMachine:
         return step
 
     def _check_commit(
-        self, group_id: str, member_id: str, instance_id: str | None, generation: int
+        self, group_id: str, member_id: str, instance_id: str | None, generation: int, version: int
     ) -> ErrorCode:
         group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group.check_commit(member_id, generation, version=version)
         if group is not None:
             return group.check_commit(member_id, instance_id, generation)
         # Nobody ever joined: whoever assigns itself may keep its offsets here.
-        return ErrorCode.NONE if generation <= NO_GENERATION else ErrorCode.ILLEGAL_GENERATION
+        if generation <= NO_GENERATION:
+            return ErrorCode.NONE
+        is_newer = version >= MEMBER_EPOCH_FROM
+        return ErrorCode.GROUP_ID_NOT_FOUND if is_newer else ErrorCode.ILLEGAL_GENERATION
+
+    def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> ErrorCode:
+        """Whether who says that may read the group's offsets: in consumer groups members read in
+        their epoch."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group.check_fetch(member_id, epoch)
+        return ErrorCode.NONE
 
     def committed(self, group_id: str) -> Mapping[Place, Committed]:
         """Empty for a group that nobody knows: that is no error (pitfall 8)."""
@@ -224,7 +313,7 @@ class GroupMachine:
         group = self.groups.get(group_id)
         if group is None and group_id not in self.offsets:
             step.reply(ticket, ErrorCode.GROUP_ID_NOT_FOUND)
-        elif group is not None and group.state is not State.EMPTY:
+        elif group is not None and not group.is_empty:
             step.reply(ticket, ErrorCode.NON_EMPTY_GROUP)
         else:
             step.records += self._tombstones(group_id)
@@ -234,7 +323,13 @@ class GroupMachine:
     def _tombstones(self, group_id: str) -> Iterator[StateRecord]:
         for place in self.offsets.get(group_id, {}):
             yield _offset_tombstone(group_id, place)
-        if group_id in self.groups:
+        yield from self._group_tombstones(group_id)
+
+    def _group_tombstones(self, group_id: str) -> Iterator[StateRecord]:
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            yield from group.tombstones()
+        elif group is not None:
             yield StateRecord(GroupKey(group=group_id), None)
 
     def group_ids(self) -> list[str]:
@@ -269,7 +364,7 @@ class GroupMachine:
         step = GroupStep()
         for group_id in self.group_ids():
             group = self.groups.get(group_id)
-            if group is not None and group.state is not State.EMPTY:
+            if group is not None and not group.is_empty:
                 continue
             since = -1 if group is None else group.since_wall_ms
             kept = 0
@@ -280,20 +375,34 @@ class GroupMachine:
                     kept += 1
             is_old = now.wall_ms - since >= self._limits.offsets_retention_ms
             if group is not None and not kept and is_old and not group.members:
-                step.records.append(StateRecord(GroupKey(group=group_id), None))
+                step.records += self._group_tombstones(group_id)
         return step
 
-    def _group(self, group_id: str) -> ClassicGroup:
+    def _classic(self, group_id: str) -> ClassicGroup | None:
         group = self.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def _classic_anew(self, group_id: str) -> ClassicGroup:
+        """The one that there is, or another one in place of what there is."""
+        group = self._classic(group_id)
         if group is None:
-            group = self.groups[group_id] = ClassicGroup(group_id, self._limits, self._new_id)
+            self.groups[group_id] = group = ClassicGroup(group_id, self._limits, self._new_id)
         return group
 
-    def _arm(self, group: ClassicGroup) -> None:
+    def _new_consumer(self, group_id: str) -> ConsumerGroup:
+        return ConsumerGroup(group_id, self._limits, self._new_id)
+
+    def _arm(self, group: Group) -> None:
         at_ms = group.wake_ms
         if at_ms < self._armed.get(group.id, inf):
             self._armed[group.id] = at_ms
             heappush(self._wakes, (at_ms, group.id))
+
+
+def _refused(ticket: int, code: ErrorCode, sentence: str) -> GroupStep:
+    step = GroupStep()
+    step.reply(ticket, Beaten(error=code, sentence=sentence))
+    return step
 
 
 def _unknown(group_id: str) -> ErrorCode:
@@ -315,8 +424,10 @@ def _offset_tombstone(group_id: str, place: Place) -> StateRecord:
     return StateRecord(OffsetKey(group=group_id, topic=place[0], partition=place[1]), None)
 
 
-def _topics_read(group: ClassicGroup | None) -> set[str]:
+def _topics_read(group: Group | None) -> Collection[str]:
     """By members that say so in the words of Kafka's consumers."""
+    if isinstance(group, ConsumerGroup):
+        return group.topics_read()
     if group is None or group.protocol_type != "consumer":
         return set()
     return {

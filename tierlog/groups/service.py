@@ -17,11 +17,12 @@ from tierlog.coordinator.shard import Shard
 from tierlog.errors import TierlogError
 from tierlog.groups.machine import GroupMachine
 from tierlog.groups.readers import Readers
+from tierlog.groups.topicview import KnownTopic, TopicView
 from tierlog.groups.values import GroupLimits
 
 if TYPE_CHECKING:
     from tierlog.broker.node import Node
-    from tierlog.broker.topics import Topic
+    from tierlog.broker.topics import Topic, Topics
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class GroupCoordinator:
         self._node = node
         self._limits = limits_of(node)
         self._shards: list[Shard[GroupMachine]] = []
+        self._view = view_of(node.topics)
         self._making: asyncio.Lock = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         node.topics.on_removed.append(self._topic_removed)
@@ -133,7 +135,20 @@ class GroupCoordinator:
         return GroupMachine(self._limits, self._new_id)
 
     def _new_id(self, prefix: str) -> str:
-        return f"{prefix}-{self._node.env.rng.uuid()}"
+        made = str(self._node.env.rng.uuid())
+        return f"{prefix}-{made}" if prefix else made
+
+    @property
+    def consumer_assignors(self) -> tuple[str, ...]:
+        return self._limits.consumer_assignors
+
+    @property
+    def topic_view(self) -> TopicView:
+        """The topics as they are now, as groups see them."""
+        topics = self._node.topics
+        if self._view.generation != topics.generation:
+            self._view = view_of(topics)
+        return self._view
 
     # Upkeep
 
@@ -162,6 +177,14 @@ def groups_of(node: Node) -> GroupCoordinator:
     return found
 
 
+def view_of(topics: Topics) -> TopicView:
+    known = {
+        one.name: KnownTopic(one.id, len(one.partitions), one.is_internal)
+        for one in topics.by_name.values()
+    }
+    return TopicView(known, generation=topics.generation)
+
+
 def limits_of(node: Node) -> GroupLimits:
     settings = node.settings
     return GroupLimits(
@@ -171,6 +194,10 @@ def limits_of(node: Node) -> GroupLimits:
         size_max=settings.group_max_size,
         metadata_bytes_max=settings.offset_metadata_max_bytes,
         offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+        consumer_session_ms=settings.group_consumer_session_timeout_ms,
+        consumer_heartbeat_ms=settings.group_consumer_heartbeat_interval_ms,
+        consumer_size_max=settings.group_consumer_max_size,
+        consumer_assignors=tuple(settings.group_consumer_assignors.split(",")),
     )
 
 

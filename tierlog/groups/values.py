@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tierlog.coordinator.step import Step
 from tierlog.groups.formats import StateRecord
 from tierlog.wire.error_codes import ErrorCode
 
+if TYPE_CHECKING:
+    from tierlog.groups.assigning import Spot
+
 NO_GENERATION = -1
+MEMBER_EPOCH_FROM = 9
+"""Versions of OffsetCommit and OffsetFetch that carry the epoch of a consumer group's member."""
 
 GroupStep: TypeAlias = Step[StateRecord]
 
@@ -95,6 +100,50 @@ class Left(NamedTuple):
     error: ErrorCode
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerBeat:
+    """Of a member of a consumer group (KIP-848). None: as it was."""
+
+    group: str
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    host: str = ""
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] | None = None
+    regex: str | None = None
+    """Empty: none any more."""
+    assignor: str | None = None
+    owned: frozenset[Spot] | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """It says all that it has to say, so it wants to hear everything, too."""
+        has_subscription = self.topics is not None or self.regex is not None
+        return self.rebalance_timeout_ms >= 0 and has_subscription and self.owned is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beaten:
+    error: ErrorCode = ErrorCode.NONE
+    sentence: str | None = None
+    member_id: str | None = None
+    epoch: int = 0
+    interval_ms: int = 0
+    assignment: frozenset[Spot] | None = None
+    """None: as it was."""
+
+
+class Refusal(Exception):
+    """Inside a machine: what was asked for is not done, and why."""
+
+    def __init__(self, code: ErrorCode, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
 class Commit(NamedTuple):
     """Of one partition."""
 
@@ -103,6 +152,7 @@ class Commit(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str
+    topic_id: bytes = b""
 
 
 class Committed(NamedTuple):
@@ -124,3 +174,8 @@ class GroupLimits:
     size_max: int = 2**31 - 1
     metadata_bytes_max: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
+    consumer_session_ms: int = 45_000
+    consumer_heartbeat_ms: int = 5_000
+    consumer_size_max: int = 2**31 - 1
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """The first is for members that ask for none."""

@@ -12,6 +12,7 @@ from tierlog.http.cleanerfamilies import COMPACTION
 from tierlog.http.coldfamilies import COLD_TIER, COLD_TOPICS, STORE
 from tierlog.http.coldreadfamilies import COLD_READS
 from tierlog.http.family import Family
+from tierlog.http.groupfamilies import GROUPS
 from tierlog.http.health import Phase
 from tierlog.http.readings import (
     by_api,
@@ -375,6 +376,7 @@ SECTIONS: Final = {
     "Records": RECORDS,
     "Topics": TOPICS,
     "Disk": DISK,
+    "Groups": GROUPS,
     "Compaction": COMPACTION,
     "Object store": STORE,
     "Cold tier": COLD_TIER,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tierlog.http.explain import PREFIX, Explain
 from tierlog.http.exposition import Exposition
 from tierlog.http.health import Health
+from tierlog.http.lag import Lag
 from tierlog.http.prewarm import PrewarmRoute
 from tierlog.http.router import Router
 from tierlog.http.state import State
@@ -27,6 +28,7 @@ def node_router(view: NodeView, *, collectors: Sequence[Collector] = ()) -> Rout
     router.add("GET", "/readyz", health.readyz)
     router.add("GET", "/state", State(view).handle)
     router.add("GET", PREFIX, Explain(view).handle)
+    router.add("GET", "/lag", Lag(view).handle)
     router.add("GET", "/metrics", Exposition(view, collectors).handle)
     prewarm = PrewarmRoute(view)
     router.add("GET", "/prewarm", prewarm.show)

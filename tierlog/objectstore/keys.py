@@ -1,9 +1,14 @@
 """Which keys every store takes: the narrowest common ground of S3, its imitators and a folder."""
 
+import re
+
 from tierlog.objectstore.errors import StoreBadRequest
 
 KEY_BYTES_MAX = 1024
 """S3's own limit."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_NO_NAMES = frozenset(("", ".", ".."))
 
 
 def check_key(key: str) -> str:
@@ -20,8 +25,8 @@ def _problem(key: str) -> str:
         return "it is not text"
     if not 0 < size <= KEY_BYTES_MAX:
         return f"it must have 1 to {KEY_BYTES_MAX} bytes"
-    if any(part in ("", ".", "..") for part in key.split("/")):
+    if not _NO_NAMES.isdisjoint(key.split("/")):
         return "a part between slashes is empty or made of dots"
-    if any(ord(char) < 32 or ord(char) == 127 for char in key):
+    if _CONTROL.search(key):
         return "it holds a control character"
     return ""

@@ -22,6 +22,9 @@ from typing import NamedTuple, Protocol
 
 from tierlog.types import Bytes, Position
 
+CRC_BYTES = 1 << 20
+"""What one of `Got.crcs` covers."""
+
 
 class Span(NamedTuple):
     """A byte range `[start, end)` of an object."""
@@ -46,6 +49,8 @@ class Stat:
     crc32c: int | None = None
     """Of the whole object, where the store keeps it."""
     modified_ms: int = -1
+    storage_class: str | None = None
+    """As the store calls it; None where it has no classes, or does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,9 @@ class Got:
     """Not shown: asyncio writes down the results of tasks here and there, megabytes or not."""
     stat: Stat
     """Of the whole object, also where a range was read."""
+    crcs: tuple[int, ...] = ()
+    """CRC-32C of every `CRC_BYTES` of `data`, the last perhaps shorter, where the adapter took them
+    while the bytes came in. Whoever changes `data` drops them."""
 
 
 class Outcome(Enum):

@@ -84,8 +84,20 @@ def decode_records(
     must write them; compaction leaves gaps.
     """
     header, data = plain_records(batch, limits=limits)
+    header_count_max = headers_max(header, limits=limits)
+    return records_of(header, data, header_count_max=header_count_max, dense=dense)
+
+
+def headers_max(header: BatchHeader, *, limits: Limits = DEFAULT_LIMITS) -> int:
+    """How many headers the records of a batch may have together."""
+    return max(limits.header_count_max, header.size_bytes - HEADER_BYTES)
+
+
+def records_of(
+    header: BatchHeader, data: bytes, *, header_count_max: int, dense: bool = False
+) -> list[Record]:
+    """The records of a batch, from their plain bytes."""
     try:
-        header_count_max = max(limits.header_count_max, header.size_bytes - HEADER_BYTES)
         records = _decode_all(header, data, header_count_max)
     except IndexError:
         raise MalformedRecords("the records end in the middle of a number") from None

@@ -135,7 +135,7 @@ class SimBucket:
         if faults.flipped_share and got.data and rng.random() < faults.flipped_share:
             data = bytearray(got.data)
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-            return replace(got, data=bytes(data))
+            return replace(got, data=bytes(data), crcs=())
         return got
 
     def shown(self, key: str) -> Shelf:

@@ -31,6 +31,7 @@ import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -177,7 +178,12 @@ public final class Clients {
     private static KafkaConsumer<byte[], byte[]> subscribed(JsonNode command) {
         KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(
                 config(command), new ByteArrayDeserializer(), new ByteArrayDeserializer());
-        consumer.subscribe(List.of(command.get("topic").asText()));
+        String topic = command.get("topic").asText();
+        if (topic.startsWith("^")) {
+            consumer.subscribe(new SubscriptionPattern(topic));  // the server's, KIP-848
+        } else {
+            consumer.subscribe(List.of(topic));
+        }
         return consumer;
     }
 

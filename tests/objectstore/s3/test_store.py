@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import random
 import re
 from collections.abc import Iterator
 
@@ -21,7 +22,7 @@ from tierlog.objectstore.errors import (
     StoreThrottled,
     StoreUnavailable,
 )
-from tierlog.objectstore.port import Outcome, Part, Span, Upload
+from tierlog.objectstore.port import CRC_BYTES, Outcome, Part, Span, Upload
 from tierlog.objectstore.s3 import S3Settings, S3Store
 from tierlog.objectstore.s3.checksums import to_header
 from tierlog.types import Bytes, Position
@@ -389,3 +390,26 @@ async def test_a_chunk_that_ends_half_way_is_an_error_and_its_memory_is_free(
     async with asyncio.timeout(30):
         while store._transport._slabs.used:  # noqa: ASYNC110 - the loop lets go a turn later.
             await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("rest", [0, 1, 4097])
+async def test_a_chunk_comes_with_the_checksum_of_every_mebibyte(
+    store: S3Store, server: Scripted, rest: int
+) -> None:
+    size = (5 << 20) + rest
+    body = random.Random(rest).randbytes(size)
+    server.will(reply(206, body, content_range=f"bytes 0-{size - 1}/9000000"))
+    got = await store.get("a", span=Span(Position(0), Position(size)))
+    pieces = [body[start : start + CRC_BYTES] for start in range(0, size, CRC_BYTES)]
+    assert got.data == body
+    assert got.crcs == tuple(crc32c(piece) for piece in pieces)
+
+
+async def test_after_a_chunk_its_connection_is_used_again(store: S3Store, server: Scripted) -> None:
+    where = f"bytes 0-{CHUNK.size - 1}/9000000"
+    server.will(*(reply(206, bytes(CHUNK.size), content_range=where) for _ in range(3)))
+    await store.get("a", span=CHUNK)
+    count = store._transport._pool.num_connections
+    for _ in range(2):
+        await store.get("a", span=CHUNK)
+    assert store._transport._pool.num_connections == count

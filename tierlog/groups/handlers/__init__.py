@@ -2,6 +2,8 @@
 
 from tierlog.broker.dispatch import RawHandler, register
 from tierlog.groups.handlers import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -28,6 +30,8 @@ MODULES = (
     list_groups,
     delete_groups,
     offset_delete,
+    consumer_group_heartbeat,
+    consumer_group_describe,
 )
 """By API key."""
 

@@ -1,5 +1,5 @@
 """DescribeGroups, v0-v6. A group that nobody knows is Dead and no error; from v6 on it is
-GROUP_ID_NOT_FOUND."""
+GROUP_ID_NOT_FOUND. So is a consumer group, which ConsumerGroupDescribe tells of."""
 
 from __future__ import annotations
 
@@ -36,12 +36,14 @@ def _described(group_id: str, call: Call) -> DescribedGroup:
     except TierlogError as error:
         return _without(group_id, code_of(error), str(error), State.DEAD)
     group = machine.groups.get(group_id)
-    if group is not None:
+    if isinstance(group, ClassicGroup):
         return _whole(group)
-    if group_id in machine.offsets:
+    if group is None and group_id in machine.offsets:
         return _without(group_id, ErrorCode.NONE, None, State.EMPTY)
     if call.version >= NOT_FOUND_FROM:
         sentence = f"there is no group {group_id!r}"
+        if group is not None:
+            sentence = f"{group_id!r} is a consumer group, not a classic one"
         return _without(group_id, ErrorCode.GROUP_ID_NOT_FOUND, sentence, State.DEAD)
     return _without(group_id, ErrorCode.NONE, None, State.DEAD)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tierlog.groups.classic import State
+from tierlog.groups.consumer import ConsumerGroup
 from tierlog.groups.service import groups_of
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.error_codes import ErrorCode
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 API: Final = ApiKey.LIST_GROUPS
 VERSIONS: Final = (0, 5)
 CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 
 
 async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
@@ -45,5 +47,5 @@ def _all(call: Call) -> Iterator[ListedGroup]:
                 group_id=group_id,
                 protocol_type="" if group is None else group.protocol_type or "",
                 group_state=(State.EMPTY if group is None else group.state).value,
-                group_type=CLASSIC,
+                group_type=CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC,
             )

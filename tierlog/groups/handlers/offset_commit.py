@@ -1,5 +1,5 @@
-"""OffsetCommit, v2-v9. v6 adds leader epochs, v7 static members. v10, with topic ids, is what Java
-sends in the consumer protocol only; it is served as well (pitfall 6).
+"""OffsetCommit, v2-v10. v6 adds leader epochs, v7 static members; from v9 on members of consumer
+groups say their epoch in place of a generation; v10 has topic ids (pitfall 6).
 
 A topic that is not there is refused by its own entry: the rest is kept.
 """
@@ -41,6 +41,7 @@ async def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespon
             each.committed_offset,
             each.committed_leader_epoch,
             each.committed_metadata or "",
+            _id_of(name, call),
         )
         for one, (name, error) in zip(request.topics, topics, strict=True)
         if error is ErrorCode.NONE
@@ -70,6 +71,7 @@ async def _commit(
                 commits,
                 ticket,
                 now,
+                version=call.version,
             )
         )
     except TierlogError as error:
@@ -82,6 +84,11 @@ def _named(topic: OffsetCommitRequestTopic, call: Call) -> tuple[str, ErrorCode]
         return topic.name, ErrorCode.NONE
     found = call.node.topics.by_id.get(topic.topic_id)
     return ("", ErrorCode.UNKNOWN_TOPIC_ID) if found is None else (found.name, ErrorCode.NONE)
+
+
+def _id_of(name: str, call: Call) -> bytes:
+    topic = call.node.topics.by_name.get(name)
+    return b"" if topic is None else topic.id
 
 
 def _is_there(name: str, index: int, call: Call) -> bool:

@@ -1,4 +1,5 @@
-"""OffsetFetch, v1-v10. v2 asks for all topics by null; v8 for many groups; v10 by topic id.
+"""OffsetFetch, v1-v10. v2 asks for all topics by null; v8 for many groups; from v9 on
+members of consumer groups say their epoch; v10 by topic id.
 
 A group or a partition that nobody committed to is answered with offset -1 and no error (pitfall 8).
 """
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tierlog.broker.call import Call
-    from tierlog.groups.machine import Place
+    from tierlog.groups.machine import GroupMachine, Place
 
 API: Final = ApiKey.OFFSET_FETCH
 VERSIONS: Final = (1, 10)
@@ -76,17 +77,24 @@ def _older(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
 async def _group(asked: OffsetFetchRequestGroup, call: Call) -> OffsetFetchResponseGroup:
     try:
         shard = groups_of(call.node).shard_of(asked.group_id)
-        known = await shard.read(lambda machine: dict(machine.committed(asked.group_id)))
-    except TierlogError as error:
-        return OffsetFetchResponseGroup(
-            group_id=asked.group_id, topics=[], error_code=code_of(error)
-        )
+        error, known = await shard.read(lambda machine: _look(machine, asked))
+    except TierlogError as fault:
+        error, known = code_of(fault), {}
+    if error is not ErrorCode.NONE:
+        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=[], error_code=error)
     topics = _all_of(known) if asked.topics is None else asked.topics
     return OffsetFetchResponseGroup(
         group_id=asked.group_id,
         topics=[_topic(one, known, call) for one in topics],
         error_code=ErrorCode.NONE,
     )
+
+
+def _look(
+    machine: GroupMachine, asked: OffsetFetchRequestGroup
+) -> tuple[ErrorCode, dict[Place, Committed]]:
+    error = machine.check_fetch(asked.group_id, asked.member_id, asked.member_epoch)
+    return error, dict(machine.committed(asked.group_id))
 
 
 def _all_of(known: Mapping[Place, Committed]) -> list[OffsetFetchRequestTopics]:

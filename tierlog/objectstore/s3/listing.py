@@ -116,6 +116,7 @@ def _stat(entry: dict[str, Any]) -> Stat:
         size=entry["Size"],
         etag=bare(entry["ETag"]),
         modified_ms=_ms(entry.get("LastModified")),
+        storage_class=entry.get("StorageClass"),
     )
 
 

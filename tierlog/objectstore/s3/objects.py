@@ -176,7 +176,7 @@ def _content_range(answer: Answer) -> re.Match[str]:
 
 def _got(key: str, answer: Answer) -> Got:
     whole = int(_content_range(answer).group(2)) if answer.status == 206 else len(answer.data)
-    return Got(data=answer.data, stat=_stat(key, answer, whole))
+    return Got(data=answer.data, stat=_stat(key, answer, whole), crcs=answer.crcs)
 
 
 def _length(key: str, answer: Answer) -> int:
@@ -195,6 +195,8 @@ def _stat(key: str, answer: Answer, size: int) -> Stat:
         version_id=_version_of(headers),
         crc32c=from_header(headers.get("x-amz-checksum-crc32c")),
         modified_ms=_modified_ms(headers.get("last-modified")),
+        # S3 leaves the header out for the class that most objects have.
+        storage_class=headers.get("x-amz-storage-class", "STANDARD"),
     )
 
 

@@ -19,24 +19,17 @@ from botocore.config import Config
 from botocore.exceptions import NoCredentialsError
 
 from tierlog.env import Slabs
-from tierlog.objectstore.errors import StoreLies
 from tierlog.objectstore.port import Body
 from tierlog.objectstore.s3.control import Control
 from tierlog.objectstore.s3.deadline import Deadline
 from tierlog.objectstore.s3.door import Door
+from tierlog.objectstore.s3.receiving import PIECE_BYTES, received
 from tierlog.objectstore.s3.sending import Sending, SendingStopped
 from tierlog.objectstore.s3.settings import S3Settings
 from tierlog.types import Bytes
 
-PIECE_BYTES = 8 << 20
-"""Between two looks at the clock: a usual chunk. Joining pieces costs as much as receiving them."""
-
-SLAB_BYTES_MIN = PIECE_BYTES // 2
-"""Less would waste most of one."""
 SLABS_MAX = 32
 """256 MiB: as much as downloads for readers may hold. Beyond that memory is new."""
-STEP_BYTES = 1 << 20
-"""Between two looks at the clock where no piece has to be joined."""
 
 WORDS_BYTES_MAX = 64 << 10
 """What an error may say."""
@@ -50,6 +43,8 @@ class Answer(NamedTuple):
     headers: Mapping[str, str]
     """Case does not matter."""
     data: Bytes
+    crcs: tuple[int, ...] = ()
+    """As of `Got`."""
 
 
 class Transport:
@@ -128,53 +123,12 @@ def _read(
     response: urllib3.BaseHTTPResponse, deadline: Deadline, bytes_max: int, slabs: Slabs
 ) -> Answer:
     try:
-        data = _read_to_slab(response, deadline, bytes_max, slabs)
-        if data is None:
-            data = _read_all(response, deadline, bytes_max)
+        body = received(response, deadline, bytes_max, slabs)
     except BaseException:
         response.close()  # Half an answer is still in there: nobody may use the connection.
         raise
     response.release_conn()
-    return Answer(response.status, response.headers, data)
-
-
-def _read_to_slab(
-    response: urllib3.BaseHTTPResponse, deadline: Deadline, bytes_max: int, slabs: Slabs
-) -> Bytes | None:
-    """A chunk, in memory that was used before; None for anything else."""
-    size = response.length_remaining
-    if size is None or not SLAB_BYTES_MIN <= size <= bytes_max:
-        return None
-    # Not by urllib3's own `readinto`: it copies every byte once more.
-    body = getattr(response, "_original_response", None)
-    if body is None or not isinstance(response, urllib3.HTTPResponse):
-        return None
-    view = slabs.take(size)
-    if view is None:
-        return None
-    with response._error_catcher():
-        done = 0
-        while done < size:
-            count = body.readinto(view[done : done + STEP_BYTES])
-            if not count:
-                raise urllib3.exceptions.IncompleteRead(done, size - done)
-            done += count
-            deadline.check()
-    return view.toreadonly()
-
-
-def _read_all(response: urllib3.BaseHTTPResponse, deadline: Deadline, bytes_max: int) -> Bytes:
-    """As long as the store announced, else urllib3 raises `IncompleteRead`."""
-    pieces: list[bytes] = []
-    left = bytes_max
-    # One byte more than there may be, to see whether there is.
-    while piece := response.read(min(PIECE_BYTES, left + 1), decode_content=False):
-        pieces.append(piece)
-        left -= len(piece)
-        if left < 0:
-            raise StoreLies(f"the store sends more than the {bytes_max} bytes that were asked for")
-        deadline.check()
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return Answer(response.status, response.headers, body.data, body.crcs)
 
 
 def _pool(url: urllib3.util.Url, ca_certs: str, settings: S3Settings) -> urllib3.HTTPConnectionPool:

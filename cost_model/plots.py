@@ -1,0 +1,307 @@
+"""Plots of bills, one altair spec each: for notebooks as they are, for pages and files as SVG.
+
+Needs altair, and vl-convert for `svg` and `png`: the extra `report`. Colours stand for the same
+component everywhere. Every figure that a plot shows is in a table beside it: a plot is for the eye.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from cost_model.bill import Bill
+from cost_model.breakeven import Curve
+from cost_model.fields import Kind
+from cost_model.growth import Years
+from cost_model.montecarlo import Outcome
+from cost_model.read import kind_of
+from cost_model.sensitivity import Swing
+from cost_model.text import usd
+from cost_model.units import DAY, GB, HOUR, MINUTE, TB, YEAR
+
+WIDTH = 560
+COLOURS = {
+    "brokers": "#4c78a8",
+    "disks": "#f58518",
+    "store": "#54a24b",
+    "network": "#e45756",
+    "compute": "#b279a2",
+    "keys": "#9d755d",
+    "hardware": "#72b7b2",
+    "operations": "#bab0ac",
+    "referenced": "#54a24b",
+    "garbage": "#f58518",
+    "orphans": "#e45756",
+    "metadata": "#4c78a8",
+    "unjudged": "#9d755d",
+    "other": "#d9d9d9",
+}
+"""By component of a bill; the last but one five are those of a counted bucket."""
+PAIR = ["#4c78a8", "#e45756"]
+BARS_MAX = 12
+BINS = 40
+MONEY = "format(datum.value, datum.value == 0 ? '$d' : abs(datum.value) < 1 ? '$~r' : '$~s')"
+"""Of axes: $0, $0.05, $10k."""
+OTHER = "other"
+LEAST = 0.005
+"""Components below this share of the whole are one: nobody can see them apart."""
+SWING_LEAST = 0.002
+"""Inputs that move the bill less than this share of it have no bar."""
+SCALES = {
+    Kind.DURATION: ((YEAR, "years"), (DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes")),
+    Kind.SIZE: ((TB, "TB"), (GB, "GB"), (1e6, "MB")),
+    Kind.RATE: ((1e6, "MB/s"), (1e3, "kB/s")),
+}
+
+
+def components(bills: Sequence[Bill]) -> Any:
+    """Monthly cost by component, a stacked bar for each plan."""
+    rows = _with_other(
+        [
+            {"plan": bill.name, "component": group.name, "usd": float(group.amount)}
+            for bill in bills
+            for group in bill.groups
+        ],
+        key="plan",
+    )
+    totals = [{"plan": bill.name, "usd": float(bill.total), "said": _short(bill)} for bill in bills]
+    order = [bill.name for bill in bills]
+    names = _present(rows)
+    y = alt.Y("plan:N", title=None, sort=order, axis=alt.Axis(labelLimit=220))
+    bars = (
+        _chart(rows)
+        .mark_bar()
+        .encode(
+            x=alt.X("usd:Q", title="US dollars a month", axis=_money()),
+            y=y,
+            color=_colour(names),
+            order=alt.Order("at:Q"),
+            tooltip=["plan:N", "component:N", alt.Tooltip("usd:Q", format="$,.2f")],
+        )
+        .transform_calculate(at=f"indexof({names!r}, datum.component)")
+    )
+    labels = _chart(totals).mark_text(align="left", dx=4).encode(x="usd:Q", y=y, text="said:N")
+    return (bars + labels).properties(width=WIDTH, height=alt.Step(34))
+
+
+def tornado(base: float, bars: Sequence[Swing]) -> Any:
+    """How far each input moves the bill, the widest on top."""
+    shown = [each for each in bars if float(each.span) >= SWING_LEAST * base][:BARS_MAX]
+    rows = [
+        {"input": _ends(each), "end": end, "from": base, "to": float(at), "value": value}
+        for each in shown
+        for end, value, at in (
+            ("at its low end", each.low, each.at_low),
+            ("at its high end", each.high, each.at_high),
+        )
+    ]
+    order = [_ends(each) for each in shown]
+    x = alt.X("from:Q", title="US dollars a month", axis=_money(), scale=alt.Scale(zero=False))
+    chart = (
+        _chart(rows)
+        .mark_bar(height=13)
+        .encode(
+            x=x,
+            x2="to:Q",
+            y=alt.Y("input:N", title=None, sort=order, axis=alt.Axis(labelLimit=400)),
+            color=alt.Color(
+                "end:N", title=None, scale=alt.Scale(range=PAIR), sort=None, legend=_legend()
+            ),
+            tooltip=["input:N", "value:N", alt.Tooltip("to:Q", format="$,.2f")],
+        )
+    )
+    now = _chart([{"usd": base}]).mark_rule(color="black").encode(x="usd:Q")
+    return (chart + now).properties(width=WIDTH, height=alt.Step(22))
+
+
+def break_even(curve: Curve) -> Any:
+    """Two plans along an input, and where they meet."""
+    divisor, unit = _scale(curve.path, curve.at)
+    rows = [
+        {"at": at / divisor, "plan": name, "usd": value}
+        for name, values in zip(curve.names, curve.usd, strict=True)
+        for at, value in zip(curve.at, values, strict=True)
+    ]
+    is_wide = curve.at[0] > 0 and curve.at[-1] / curve.at[0] > 50
+    title = f"{curve.path}, {unit}" if unit else curve.path
+    x = alt.X(
+        "at:Q",
+        title=title + (" (logarithmic)" if is_wide else ""),
+        scale=alt.Scale(type="log" if is_wide else "linear", nice=False),
+        axis=alt.Axis(format="~r", grid=False, labelOverlap=True),
+    )
+    lines = (
+        _chart(rows)
+        .mark_line(strokeWidth=2.5)
+        .encode(
+            x=x,
+            y=alt.Y("usd:Q", title="US dollars a month", axis=_money()),
+            color=alt.Color(
+                "plan:N", title=None, sort=None, scale=alt.Scale(range=PAIR), legend=_legend()
+            ),
+        )
+    )
+    meets = [
+        {"at": at / divisor, "said": f"{_round(at / divisor)} {unit}"} for at in curve.crossings
+    ]
+    rule = _chart(meets).mark_rule(strokeDash=[4, 3], color="#555").encode(x="at:Q")
+    said = (
+        _chart(meets)
+        .mark_text(align="left", dx=5, baseline="top", y=4)
+        .encode(x="at:Q", text="said:N")
+    )
+    return (lines + rule + said).properties(width=WIDTH, height=280)
+
+
+def growth(grown: Years) -> Any:
+    """Month by month, stacked by component."""
+    names = [group.name for group in grown.bill.groups]
+    rows = _with_other(
+        [
+            {"year": (at + 1) / 12, "component": name, "usd": float(value)}
+            for name in names
+            for at, value in enumerate(grown.group(name))
+        ],
+        key="year",
+    )
+    return (
+        _chart(rows)
+        .mark_area()
+        .encode(
+            x=alt.X("year:Q", title="years from now", axis=alt.Axis(format="~r", grid=False)),
+            y=alt.Y("usd:Q", title="US dollars a month", axis=_money(), stack="zero"),
+            color=_colour(_present(rows)),
+            order=alt.Order("at:Q"),
+        )
+        .transform_calculate(at=f"indexof({_present(rows)!r}, datum.component)")
+        .properties(width=WIDTH, height=280)
+    )
+
+
+def histogram(outcomes: Sequence[Outcome]) -> Any:
+    """How draws of a Monte Carlo spread: the share of them in each bin."""
+    low = min(float(each.usd.min()) for each in outcomes)
+    high = max(float(each.usd.max()) for each in outcomes)
+    edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
+    rows = [
+        {
+            "plan": each.name,
+            "from": float(edges[at]),
+            "to": float(edges[at + 1]),
+            "share": share,
+            "no": 0,
+        }
+        for each in outcomes
+        for at, share in enumerate((np.histogram(each.usd, edges)[0] / len(each.usd)).tolist())
+        if share
+    ]
+    return (
+        _chart(rows)
+        .mark_bar(opacity=0.65)
+        .encode(
+            x=alt.X("from:Q", title="US dollars a month", axis=_money(), scale=_close()),
+            x2="to:Q",
+            y=alt.Y("share:Q", title="share of draws", stack=None, axis=alt.Axis(format="~%")),
+            y2="no:Q",
+            color=alt.Color(
+                "plan:N", title=None, sort=None, scale=alt.Scale(range=PAIR), legend=_legend()
+            ),
+        )
+        .properties(width=WIDTH, height=240)
+    )
+
+
+def amounts(parts: Sequence[tuple[str, float]], *, what: str) -> Any:
+    """Single bars by name: topics, owners, readers."""
+    rows = [{"name": name, "usd": value, "said": usd(value)} for name, value in parts[:BARS_MAX]]
+    y = alt.Y("name:N", title=what, sort=None, axis=alt.Axis(labelLimit=240))
+    x = alt.X("usd:Q", title="US dollars a month", axis=_money())
+    base = _chart(rows).encode(x=x, y=y)
+    labels = base.mark_text(align="left", dx=4).encode(text="said:N")
+    return (base.mark_bar(color=PAIR[0]) + labels).properties(width=WIDTH, height=alt.Step(24))
+
+
+def _round(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _chart(rows: Sequence[dict[str, Any]]) -> Any:
+    data: Any = alt.Data  # Its stub has no types.
+    return alt.Chart(data(values=list(rows)))
+
+
+def _short(bill: Bill) -> str:
+    return usd(bill.total, cents=bill.total < 1000)
+
+
+def _ends(swing: Swing) -> str:
+    return f"{swing.path}: {swing.low} to {swing.high}"
+
+
+def _with_other(rows: list[dict[str, Any]], *, key: str) -> list[dict[str, Any]]:
+    """Rows of components that can hardly be seen become one row for each key."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        sums[row["component"]] = sums.get(row["component"], 0.0) + row["usd"]
+    small = {name for name, value in sums.items() if value < LEAST * sum(sums.values())}
+    kept = [row for row in rows if row["component"] not in small]
+    rest: dict[Any, float] = {}
+    for row in rows:
+        if row["component"] in small:
+            rest[row[key]] = rest.get(row[key], 0.0) + row["usd"]
+    return kept + [{key: at, "component": OTHER, "usd": value} for at, value in rest.items()]
+
+
+def _present(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Components that cost something, in the order of the colours."""
+    found = {row["component"] for row in rows if row["usd"]}
+    return [name for name in COLOURS if name in found]
+
+
+def _colour(names: list[str]) -> Any:
+    scale = alt.Scale(domain=names, range=[COLOURS[name] for name in names])
+    return alt.Color("component:N", title=None, scale=scale, legend=_legend())
+
+
+def _legend() -> Any:
+    return alt.Legend(orient="top", labelLimit=260)
+
+
+def _money() -> Any:
+    return alt.Axis(labelExpr=MONEY, tickCount=6)
+
+
+def _close() -> Any:
+    return alt.Scale(zero=False, nice=True)
+
+
+def _scale(path: str, at: Sequence[float]) -> tuple[float, str]:
+    """A unit in which the middle of the range is a number that people say."""
+    kind = Kind.NUMBER if path.startswith("prices.") else kind_of(path)
+    middle = (at[0] * at[-1]) ** 0.5 if at[0] > 0 else at[-1] / 2
+    steps = SCALES.get(kind, ())
+    return next(((f, name) for f, name in steps if middle >= f), steps[-1] if steps else (1.0, ""))
+
+
+def svg(chart: Any, *, name: str = "plot") -> str:
+    """Alone or inside of a page: ids get the name before them, so that two plots do not meet."""
+    import vl_convert
+
+    text: str = vl_convert.vegalite_to_svg(_framed(chart).to_dict())
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    return re.sub(r"url\(#", f"url(#{name}-", text)
+
+
+def png(chart: Any, *, scale: float = 2.0) -> bytes:
+    import vl_convert
+
+    made: bytes = vl_convert.vegalite_to_png(_framed(chart).to_dict(), scale=scale)
+    return made
+
+
+def _framed(chart: Any) -> Any:
+    return chart.configure(font="Helvetica, Arial, sans-serif", background="white").configure_axis(
+        labelFontSize=12, titleFontSize=12, titleFontWeight="normal"
+    )

@@ -1,0 +1,175 @@
+"""How far behind a group is, as pure functions."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tierlog.groups.lag import (
+    WINDOW_S,
+    Facts,
+    Fate,
+    PartitionLag,
+    Rates,
+    Sample,
+    Trend,
+    catch_up_of,
+    group_lag,
+    kept,
+    partition_lag,
+    rates_of,
+    trend_of,
+    worst_first,
+)
+
+NOW_MS = 1_700_000_000_000
+FACTS = Facts(
+    topic="t",
+    partition=0,
+    committed=40,
+    log_start=0,
+    local_start=0,
+    end=100,
+    bytes=6_000,
+    first_unread_ms=NOW_MS - 90_500,
+)
+
+
+def lag(**changes: object) -> PartitionLag:
+    return partition_lag(replace(FACTS, **changes), now_ms=NOW_MS)  # type: ignore[arg-type]
+
+
+def test_records_bytes_and_seconds_are_those_of_what_is_unread() -> None:
+    found = lag()
+    assert (found.records, found.bytes, found.seconds) == (60, 6_000, 90.5)
+    assert not found.lost
+    assert not found.is_cold
+
+
+def test_a_group_at_the_end_is_not_behind() -> None:
+    found = lag(committed=100, first_unread_ms=None, fate=Fate(0, 100, 5, 5))
+    assert (found.records, found.bytes, found.seconds) == (0, 0, 0.0)
+    assert (found.trend, found.catch_up_s) == (Trend.CAUGHT_UP, 0.0)
+    assert found.local_left_s is None
+    assert found.retention_left_s is None
+
+
+def test_a_record_of_the_future_has_not_waited() -> None:
+    assert lag(first_unread_ms=NOW_MS + 5).seconds == 0.0
+
+
+def test_seconds_that_nobody_knows_are_not_zero() -> None:
+    assert lag(first_unread_ms=None).seconds is None
+
+
+def test_what_expired_unread_is_lost_and_not_counted_as_lag() -> None:
+    found = lag(log_start=70)
+    assert (found.lost, found.records) == (30, 30)
+
+
+def test_the_next_record_may_be_in_the_bucket_only() -> None:
+    found = lag(local_start=41)
+    assert found.is_cold
+    assert found.local_left_s == 0.0
+    assert not lag(local_start=40).is_cold
+
+
+def test_the_disk_and_retention_are_told_by_the_segment() -> None:
+    found = lag(fate=Fate(0, 60, NOW_MS + 5_000, NOW_MS + 60_000))
+    assert (found.local_left_s, found.retention_left_s) == (5.0, 60.0)
+    assert lag(fate=Fate(0, 60, None, NOW_MS - 1)).retention_left_s == 0.0
+
+
+def test_what_is_kept_for_ever_never_falls_off() -> None:
+    found = lag(fate=Fate(0, 60, None, None), retention_ms=1_000)
+    assert (found.local_left_s, found.retention_left_s) == (None, None), "a hold, say"
+
+
+def test_a_segment_that_is_open_keeps_its_records_at_least_as_long_as_retention_says() -> None:
+    fate = Fate(0, 60, None, None, is_open=True)
+    assert lag(fate=fate, retention_ms=100_000).retention_left_s == 9.5
+    assert lag(fate=fate).retention_left_s is None
+
+
+# Rates
+
+
+def test_rates_are_those_of_the_last_minute() -> None:
+    samples = [Sample(0, 0, 0), Sample(40, 1_000, 100), Sample(100, 1_600, 400)]
+    assert rates_of(samples) == Rates(10, 5)
+    assert rates_of(samples[:1]) is None
+    assert rates_of([Sample(0, 0, 0), Sample(1, 5, 5)]) is None, "too short a time"
+
+
+@pytest.mark.parametrize(
+    ("consumed", "produced", "trend", "seconds"),
+    [
+        (10, 4, Trend.FALLING, 10.0),
+        (10, 10, Trend.STEADY, None),
+        (4, 10, Trend.GROWING, None),
+        (0, 0, Trend.STUCK, None),
+        (0, 7, Trend.STUCK, None),
+    ],
+)
+def test_the_trend_and_when_it_ends(
+    consumed: float, produced: float, trend: Trend, seconds: float | None
+) -> None:
+    rates = Rates(consumed, produced)
+    assert trend_of(60, rates) is trend
+    assert catch_up_of(60, rates) == seconds
+
+
+def test_nobody_knows_a_trend_at_the_first_look() -> None:
+    assert trend_of(60, None) is Trend.UNKNOWN
+    assert catch_up_of(60, None) is None
+
+
+@given(st.lists(st.floats(0.1, 20), max_size=200))
+def test_few_samples_are_kept_and_they_span_the_window(gaps: list[float]) -> None:
+    samples: list[Sample] = []
+    at = 0.0
+    for number, gap in enumerate(gaps):
+        at += gap
+        samples = kept(samples, Sample(at, number, number))
+        assert samples[-1].at_s == at
+        assert len(samples) <= WINDOW_S / 5 + 3
+        assert all(at - one.at_s <= WINDOW_S for one in samples)
+    if at > 2 * WINDOW_S:
+        assert at - samples[0].at_s >= WINDOW_S - 40, "a minute, but for the gaps"
+
+
+def test_a_group_that_was_reset_begins_anew() -> None:
+    samples = kept([Sample(0, 50, 60), Sample(10, 55, 60)], Sample(20, 0, 60))
+    assert samples == [Sample(20, 0, 60)]
+
+
+# Groups
+
+
+def test_a_group_is_as_late_as_its_latest_partition() -> None:
+    moving = [Sample(0, 20, 95), Sample(10, 40, 100)]
+    one = lag(samples=moving, fate=Fate(0, 60, NOW_MS + 9_000, NOW_MS + 70_000))
+    other = lag(partition=1, committed=90, first_unread_ms=NOW_MS - 1_000, samples=moving, bytes=9)
+    done = lag(partition=2, committed=100)
+    found = group_lag("g", [done, other, one])
+    assert [each.partition for each in found.partitions] == [0, 1, 2]
+    assert (found.records, found.bytes, found.seconds) == (70, 6_009, 90.5)
+    assert found.trend is Trend.FALLING
+    assert found.catch_up_s == one.catch_up_s == 40.0
+    assert (found.local_left_s, found.retention_left_s) == (9.0, 70.0)
+
+
+def test_a_group_with_a_stuck_partition_never_catches_up() -> None:
+    falling = lag(samples=[Sample(0, 20, 95), Sample(10, 40, 100)])
+    stuck = lag(partition=1, samples=[Sample(0, 40, 100), Sample(10, 40, 100)])
+    assert stuck.trend is Trend.STUCK
+    assert group_lag("g", [falling, stuck]).catch_up_s is None
+
+
+def test_those_that_lose_records_next_come_first() -> None:
+    soon = group_lag("soon", [lag(fate=Fate(0, 60, None, NOW_MS + 5_000))])
+    late = group_lag("late", [lag(fate=Fate(0, 60, None, NOW_MS + 50_000))])
+    far = group_lag("far", [lag()])
+    done = group_lag("done", [lag(committed=100)])
+    assert worst_first([done, far, late, soon]) == [soon, late, far, done]

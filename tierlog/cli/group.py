@@ -1,0 +1,256 @@
+"""`tierlog group list`, `describe` and `delete`: groups as their coordinator describes them."""
+
+import json
+import struct
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import typer
+
+from tierlog.cli.failure import Refused, say
+from tierlog.cli.session import with_client
+from tierlog.cli.tables import print_table
+from tierlog.client import EARLIEST, LATEST, BrokerError, Client, TopicPartition
+from tierlog.client.groups import CommittedOffset
+from tierlog.wire.error_codes import ErrorCode
+from tierlog.wire.messages import list_groups as listing
+
+CONSUMER = "consumer"
+"""Type of groups of KIP-848."""
+DEAD = "Dead"
+EMPTY = "Empty"
+
+
+def list_all(bootstrap: str, *, as_json: bool) -> None:
+    async def work(client: Client) -> list[listing.ListedGroup]:
+        return await client.list_groups()
+
+    rows = [
+        {
+            "group": one.group_id,
+            "state": one.group_state,
+            "type": one.group_type,
+            "protocol": one.protocol_type,
+        }
+        for one in sorted(with_client(bootstrap, work), key=lambda one: one.group_id)
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows))
+    elif rows:
+        print_table([{**row, "protocol": row["protocol"] or "-"} for row in rows])
+    else:
+        say("there are no groups; a consumer that subscribes, or commits, makes one")
+
+
+# Describing
+
+
+def describe(bootstrap: str, group: str, *, as_json: bool) -> None:
+    async def work(client: Client) -> dict[str, Any]:
+        found = await described(client, group)
+        return {**found, "offsets": await _offset_rows(client, group)}
+
+    found = with_client(bootstrap, work)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    for line in _summary(found):
+        typer.echo(line)
+    if found["members"]:
+        typer.echo("")
+        print_table([_member_row(one) for one in found["members"]])
+    typer.echo("")
+    if found["offsets"]:
+        print_table(found["offsets"])
+    else:
+        typer.echo("nothing is committed")
+
+
+async def described(client: Client, group: str) -> dict[str, Any]:
+    """State and members, whichever protocol they speak. Raises `Refused` if there is none."""
+    listed = {one.group_id: one for one in await client.list_groups()}
+    if group not in listed:
+        raise no_group(group, listed)
+    kind = listed[group].group_type
+    try:
+        if kind.lower() == CONSUMER:
+            return await _consumer(client, group)
+        return await _classic(client, group)
+    except BrokerError as error:
+        raise Refused(f"group {group} cannot be described: {error.sentence}") from None
+
+
+async def _classic(client: Client, group: str) -> dict[str, Any]:
+    found = await client.describe_classic_group(group)
+    return {
+        "group": group,
+        "state": found.group_state,
+        "type": "classic",
+        "assignor": found.protocol_data or None,
+        "epoch": None,
+        "members": [
+            {
+                "member": one.member_id,
+                "client": one.client_id,
+                "host": one.client_host.removeprefix("/"),
+                "instance": one.group_instance_id,
+                "partitions": assigned(bytes(one.member_assignment)),
+            }
+            for one in found.members
+        ],
+    }
+
+
+async def _consumer(client: Client, group: str) -> dict[str, Any]:
+    found = await client.describe_consumer_group(group)
+    return {
+        "group": group,
+        "state": found.group_state,
+        "type": CONSUMER,
+        "assignor": found.assignor_name or None,
+        "epoch": found.group_epoch,
+        "members": [
+            {
+                "member": one.member_id,
+                "client": one.client_id,
+                "host": one.client_host.removeprefix("/"),
+                "instance": one.instance_id,
+                "partitions": [
+                    f"{each.topic_name}-{index}"
+                    for each in one.assignment.topic_partitions
+                    for index in each.partitions
+                ],
+            }
+            for one in found.members
+        ],
+    }
+
+
+def assigned(data: bytes) -> list[str]:
+    """Of an assignment as Kafka's consumers write it; nothing for what is written otherwise."""
+    try:
+        (count,) = struct.unpack_from(">i", data, 2)
+        position, found = 6, []
+        for _ in range(count):
+            (size,) = struct.unpack_from(">h", data, position)
+            topic = data[position + 2 : position + 2 + size].decode()
+            position += 2 + size
+            (partitions,) = struct.unpack_from(">i", data, position)
+            found += [
+                f"{topic}-{one}"
+                for one in struct.unpack_from(f">{max(partitions, 0)}i", data, position + 4)
+            ]
+            position += 4 + 4 * partitions
+    except (struct.error, UnicodeDecodeError):
+        return []
+    return found
+
+
+def _summary(found: dict[str, Any]) -> list[str]:
+    count = len(found["members"])
+    members = "no members" if not count else "1 member" if count == 1 else f"{count} members"
+    words = [f"{found['group']}: {found['state']}, {members}, {found['type']}"]
+    if found["assignor"]:
+        words.append(f"assignor {found['assignor']}")
+    if found["epoch"] is not None:
+        words.append(f"epoch {found['epoch']}")
+    return [", ".join(words)]
+
+
+def _member_row(one: dict[str, Any]) -> dict[str, object]:
+    return {
+        "client": one["client"],
+        "host": one["host"],
+        **({"instance": one["instance"]} if one["instance"] else {}),
+        "partitions": shortened(one["partitions"]) or "-",
+        "member": one["member"],
+    }
+
+
+def shortened(places: Sequence[str]) -> str:
+    """`orders-0,1,2 events-0`."""
+    by_topic: dict[str, list[str]] = {}
+    for place in places:
+        topic, _, index = place.rpartition("-")
+        by_topic.setdefault(topic, []).append(index)
+    return " ".join(f"{topic}-{','.join(some)}" for topic, some in sorted(by_topic.items()))
+
+
+async def _offset_rows(client: Client, group: str) -> list[dict[str, Any]]:
+    committed = await client.committed(group)
+    starts, ends = await edges(client, committed)
+    return [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "committed": one.offset,
+            "start": starts[place],
+            "end": ends[place],
+            "lag": max(ends[place] - max(one.offset, starts[place]), 0),
+        }
+        for place, one in sorted(committed.items())
+        if place in ends
+    ]
+
+
+async def edges(
+    client: Client, places: dict[TopicPartition, CommittedOffset] | Sequence[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Where partitions begin and end; those that are gone are left out."""
+    by_topic: dict[str, list[int]] = {}
+    for place in places:
+        by_topic.setdefault(place.topic, []).append(place.partition)
+    starts: dict[TopicPartition, int] = {}
+    ends: dict[TopicPartition, int] = {}
+    for topic, partitions in by_topic.items():
+        for found, when in ((starts, EARLIEST), (ends, LATEST)):
+            try:
+                listed = await client.list_offsets(topic, dict.fromkeys(partitions, when))
+            except BrokerError as error:
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                continue
+            for partition, one in listed.items():
+                found[TopicPartition(topic, partition)] = one.offset
+    return starts, ends
+
+
+# Deleting
+
+
+def delete(bootstrap: str, groups: Sequence[str], *, yes: bool, as_json: bool) -> None:
+    if not yes:
+        _confirm(groups)
+
+    async def work(client: Client) -> None:
+        for group in groups:
+            try:
+                await client.delete_group(group)
+            except BrokerError as error:
+                raise await _not_deleted(client, group, error) from None
+            sentence = json.dumps({"group": group, "deleted": True})
+            typer.echo(sentence if as_json else f"deleted {group}")
+
+    with_client(bootstrap, work)
+
+
+def _confirm(groups: Sequence[str]) -> None:
+    if not sys.stdin.isatty():
+        raise Refused("deleting asks first, and nobody is there to answer; say --yes")
+    typer.confirm(f"Delete {', '.join(groups)} and what they have committed?", abort=True, err=True)
+
+
+async def _not_deleted(client: Client, group: str, error: BrokerError) -> Refused:
+    if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return no_group(group, {one.group_id for one in await client.list_groups()})
+    if error.code is ErrorCode.NON_EMPTY_GROUP:
+        return Refused(f"group {group} has members; stop them first, then delete it")
+    return Refused(f"group {group} was not deleted: {error.sentence}")
+
+
+def no_group(group: str, known: Any) -> Refused:
+    close = get_close_matches(group, list(known), n=1)
+    hint = f"did you mean {close[0]}?" if close else "`tierlog group list` shows which there are"
+    return Refused(f"there is no group {group}; {hint}")

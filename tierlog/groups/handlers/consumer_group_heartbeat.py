@@ -1,0 +1,122 @@
+"""ConsumerGroupHeartbeat, v0-v1. v1 lets clients make their member ids, and subscribe by pattern.
+
+Members join with epoch 0, leave with -1, and with -2 if they are static and come back (pitfall 18).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tierlog.errors import TierlogError
+from tierlog.groups.consumer_member import JOINING, LEFT_FOR_A_WHILE, by_topic
+from tierlog.groups.handlers.codes import code_of
+from tierlog.groups.service import groups_of
+from tierlog.groups.values import Beaten, ConsumerBeat, Refusal
+from tierlog.wire.api_keys import ApiKey
+from tierlog.wire.error_codes import ErrorCode
+from tierlog.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tierlog.broker.call import Call
+    from tierlog.groups.assigning import Spot
+
+API: Final = ApiKey.CONSUMER_GROUP_HEARTBEAT
+VERSIONS: Final = (0, 1)
+OWN_ID_FROM: Final = 1
+
+
+async def handle(
+    request: ConsumerGroupHeartbeatRequest, call: Call
+) -> ConsumerGroupHeartbeatResponse:
+    groups = groups_of(call.node)
+    try:
+        check(request, call.version, groups.consumer_assignors)
+        shard = groups.shard_of(request.group_id)
+        beat, topics = beat_of(request, call), groups.topic_view
+        beaten: Beaten = await shard.act(
+            lambda ticket, now: shard.machine.consumer_beat(beat, topics, ticket, now)
+        )
+    except Refusal as refusal:
+        beaten = Beaten(error=refusal.code, sentence=str(refusal))
+    except TierlogError as error:
+        beaten = Beaten(error=code_of(error), sentence=str(error))
+    return response_of(beaten)
+
+
+def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Iterable[str]) -> None:
+    """Raises `Refusal` for what says too little, or too much."""
+    for sentence, is_wrong in _faults(request, version):
+        if is_wrong:
+            raise Refusal(ErrorCode.INVALID_REQUEST, sentence)
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise Refusal(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"there is no assignor {request.server_assignor!r:.200}; ask for one of "
+            f"{', '.join(sorted(assignors))}, or for none",
+        )
+
+
+def _faults(request: ConsumerGroupHeartbeatRequest, version: int) -> list[tuple[str, bool]]:
+    epoch = request.member_epoch
+    is_joining, is_static = epoch == JOINING, request.instance_id is not None
+    may_lack_id = is_joining and version < OWN_ID_FROM
+    has_subscription = bool(request.subscribed_topic_names or request.subscribed_topic_regex)
+    return [
+        ("a group needs a name", not request.group_id),
+        ("a member needs an id", not request.member_id and not may_lack_id),
+        ("an instance id is null or a name, not empty", request.instance_id == ""),
+        ("a rack id is null or a name, not empty", request.rack_id == ""),
+        (f"there is no member epoch {epoch}", epoch < LEFT_FOR_A_WHILE),
+        ("only static members come back", epoch == LEFT_FOR_A_WHILE and not is_static),
+        ("who joins says its rebalance timeout", is_joining and request.rebalance_timeout_ms < 0),
+        ("who joins has no partitions", is_joining and request.topic_partitions != []),
+        ("who joins subscribes to topics or a pattern", is_joining and not has_subscription),
+    ]
+
+
+def beat_of(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerBeat:
+    names, owned = request.subscribed_topic_names, request.topic_partitions
+    return ConsumerBeat(
+        group=request.group_id,
+        member_id=request.member_id,
+        epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        client_id=call.client_id or "",
+        host=f"/{call.peer.host}",
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topics=None if names is None else tuple(names),
+        regex=request.subscribed_topic_regex,
+        assignor=request.server_assignor,
+        owned=None
+        if owned is None
+        else frozenset((one.topic_id, number) for one in owned for number in one.partitions),
+    )
+
+
+def response_of(beaten: Beaten) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        throttle_time_ms=0,
+        error_code=beaten.error,
+        error_message=beaten.sentence,
+        member_id=beaten.member_id,
+        member_epoch=beaten.epoch,
+        heartbeat_interval_ms=beaten.interval_ms,
+        assignment=None
+        if beaten.assignment is None
+        else Assignment(topic_partitions=_topics(beaten.assignment)),
+    )
+
+
+def _topics(spots: Iterable[Spot]) -> list[TopicPartitions]:
+    return [
+        TopicPartitions(topic_id=topic_id, partitions=partitions)
+        for topic_id, partitions in by_topic(spots).items()
+    ]

@@ -1,0 +1,300 @@
+"""How far behind a group is: records, bytes, seconds, and for how long that goes well. Pure.
+
+What each number means, and how exact it is, docs/lag.md says for people. In short, of a partition:
+- `records`: offsets between the next one to be read and the end that consumers see;
+- `seconds`: how long the first unread record has been waiting, by its own timestamp, against now;
+- `local_left_s`, `retention_left_s`: when that record leaves the disk, and when it is gone for
+  good, if the group does not come to it before.
+Of a group: the sums, and the worst of the times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+WINDOW_S: Final = 60.0
+"""Rates are those of the last minute: consumers commit every five seconds by default."""
+WINDOW_S_MIN: Final = 4.0
+"""A shorter time says nothing of a rate."""
+STEADY: Final = 0.02
+"""Reading and writing that differ by less than this share of the larger count as equal."""
+
+
+class Trend(Enum):
+    CAUGHT_UP = "caught up"
+    FALLING = "falling"
+    STEADY = "steady"
+    GROWING = "growing"
+    STUCK = "stuck"
+    """There is something to read, and nothing was committed for a minute."""
+    UNKNOWN = "unknown"
+    """Nobody has looked for long enough."""
+
+
+class Sample(NamedTuple):
+    """Where a group and a partition's end were at some moment."""
+
+    at_s: float
+    committed: int
+    end: int
+
+
+class Rates(NamedTuple):
+    """Records a second."""
+
+    consumed: float
+    produced: float
+
+
+class Fate(NamedTuple):
+    """When the records `[base, next_offset)` go, as things stand; wall clock. None: nobody knows,
+    or never."""
+
+    base: int
+    next_offset: int
+    drops_ms: int | None
+    """From the disk; 0: they have left it."""
+    expires_ms: int | None
+    is_open: bool = False
+    """They are not sealed or not published yet: when they expire is not decided."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of a group at one partition."""
+
+    topic: str
+    partition: int
+    committed: int
+    log_start: int
+    local_start: int
+    end: int
+    """The high watermark."""
+    bytes: int
+    first_unread_ms: int | None = None
+    """Timestamp of the first unread record; None: not looked up."""
+    fate: Fate | None = None
+    retention_ms: int = -1
+    """-1: records do not expire by their age."""
+    samples: Sequence[Sample] = ()
+    """Oldest first, the one of now last."""
+
+    @property
+    def next_offset(self) -> int:
+        """The first that the group can still read."""
+        return max(self.committed, self.log_start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    topic: str
+    partition: int
+    committed: int
+    log_start: int
+    end: int
+    records: int
+    bytes: int
+    seconds: float | None
+    """None: not looked up yet, or the store did not say."""
+    lost: int
+    """Offsets that expired before the group came to them."""
+    is_cold: bool
+    """Whether the next record comes from the bucket."""
+    consumed_per_s: float | None
+    produced_per_s: float | None
+    trend: Trend
+    catch_up_s: float | None
+    """None: never at the present rate, or not known."""
+    local_left_s: float | None
+    retention_left_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLag:
+    group: str
+    records: int
+    bytes: int
+    seconds: float | None
+    lost: int
+    cold_partitions: int
+    consumed_per_s: float | None
+    produced_per_s: float | None
+    trend: Trend
+    catch_up_s: float | None
+    local_left_s: float | None
+    retention_left_s: float | None
+    partitions: tuple[PartitionLag, ...]
+
+
+def partition_lag(facts: Facts, *, now_ms: int) -> PartitionLag:
+    records = max(facts.end - facts.next_offset, 0)
+    rates = rates_of(facts.samples)
+    return PartitionLag(
+        topic=facts.topic,
+        partition=facts.partition,
+        committed=facts.committed,
+        log_start=facts.log_start,
+        end=facts.end,
+        records=records,
+        bytes=facts.bytes if records else 0,
+        seconds=_seconds(facts, records, now_ms),
+        lost=max(facts.log_start - facts.committed, 0),
+        is_cold=bool(records) and facts.next_offset < facts.local_start,
+        consumed_per_s=None if rates is None else rates.consumed,
+        produced_per_s=None if rates is None else rates.produced,
+        trend=trend_of(records, rates),
+        catch_up_s=catch_up_of(records, rates),
+        local_left_s=_local_left(facts, records, now_ms),
+        retention_left_s=_retention_left(facts, records, now_ms),
+    )
+
+
+def _seconds(facts: Facts, records: int, now_ms: int) -> float | None:
+    if not records:
+        return 0.0
+    if facts.first_unread_ms is None:
+        return None
+    # A clock that is ahead of ours writes records of the future: they have not waited at all.
+    return max(now_ms - facts.first_unread_ms, 0) / 1000
+
+
+def _local_left(facts: Facts, records: int, now_ms: int) -> float | None:
+    if not records:
+        return None
+    if facts.next_offset < facts.local_start:
+        return 0.0
+    return _left(None if facts.fate is None else facts.fate.drops_ms, now_ms)
+
+
+def _retention_left(facts: Facts, records: int, now_ms: int) -> float | None:
+    """Where nobody foresees the end of the segment yet, its records live at least as long as
+    `retention.ms` says: a segment goes by its newest one."""
+    if not records:
+        return None
+    if facts.fate is not None and not facts.fate.is_open:
+        return _left(facts.fate.expires_ms, now_ms)
+    if facts.retention_ms < 0 or facts.first_unread_ms is None:
+        return None
+    return _left(facts.first_unread_ms + facts.retention_ms, now_ms)
+
+
+def _left(at_ms: int | None, now_ms: int) -> float | None:
+    return None if at_ms is None else max(at_ms - now_ms, 0) / 1000
+
+
+# Rates
+
+
+def rates_of(samples: Sequence[Sample]) -> Rates | None:
+    """Over the last minute, or what is known of it."""
+    if not samples:
+        return None
+    last = samples[-1]
+    first = next(one for one in samples if last.at_s - one.at_s <= WINDOW_S)
+    seconds = last.at_s - first.at_s
+    if seconds < WINDOW_S_MIN:
+        return None
+    consumed = (last.committed - first.committed) / seconds
+    return Rates(max(consumed, 0.0), max((last.end - first.end) / seconds, 0.0))
+
+
+def trend_of(records: int, rates: Rates | None) -> Trend:
+    if not records:
+        return Trend.CAUGHT_UP
+    if rates is None:
+        return Trend.UNKNOWN
+    if not rates.consumed:
+        return Trend.STUCK
+    difference = rates.consumed - rates.produced
+    if abs(difference) <= STEADY * max(rates):
+        return Trend.STEADY
+    return Trend.FALLING if difference > 0 else Trend.GROWING
+
+
+def catch_up_of(records: int, rates: Rates | None) -> float | None:
+    if not records:
+        return 0.0
+    if rates is None or trend_of(records, rates) is not Trend.FALLING:
+        return None
+    return records / (rates.consumed - rates.produced)
+
+
+def kept(samples: Sequence[Sample], new: Sample, *, spacing_s: float = 5.0) -> list[Sample]:
+    """What to remember: a sample every few seconds, for a minute; `new` stands last. A group that
+    went back, or a partition that did, begins anew."""
+    if samples and (new.committed < samples[-1].committed or new.end < samples[-1].end):
+        return [new]
+    recent = [one for one in samples if new.at_s - one.at_s <= WINDOW_S]
+    if len(recent) >= 2 and recent[-1].at_s - recent[-2].at_s < spacing_s:
+        recent.pop()  # It was only the last one; the one before it stays.
+    return [*recent, new]
+
+
+# Groups
+
+
+def group_lag(group: str, partitions: Iterable[PartitionLag]) -> GroupLag:
+    rows = tuple(sorted(partitions, key=lambda one: (one.topic, one.partition)))
+    behind = [one for one in rows if one.records]
+    rates = _summed(rows)
+    records = sum(one.records for one in rows)
+    return GroupLag(
+        group=group,
+        records=records,
+        bytes=sum(one.bytes for one in rows),
+        seconds=_worst_known([one.seconds for one in behind]),
+        lost=sum(one.lost for one in rows),
+        cold_partitions=sum(one.is_cold for one in rows),
+        consumed_per_s=None if rates is None else rates.consumed,
+        produced_per_s=None if rates is None else rates.produced,
+        trend=trend_of(records, rates),
+        catch_up_s=_slowest([one.catch_up_s for one in behind]),
+        local_left_s=_soonest(one.local_left_s for one in behind),
+        retention_left_s=_soonest(one.retention_left_s for one in behind),
+        partitions=rows,
+    )
+
+
+def _summed(rows: Sequence[PartitionLag]) -> Rates | None:
+    known = [one for one in rows if one.consumed_per_s is not None]
+    if not known:
+        return None
+    return Rates(
+        sum(one.consumed_per_s or 0.0 for one in known),
+        sum(one.produced_per_s or 0.0 for one in known),
+    )
+
+
+def _worst_known(seconds: Sequence[float | None]) -> float | None:
+    """Of those that are known; of a group that is nowhere behind, none."""
+    if not seconds:
+        return 0.0
+    return max((one for one in seconds if one is not None), default=None)
+
+
+def _slowest(seconds: Sequence[float | None]) -> float | None:
+    """A group has caught up when its last partition has."""
+    known = [one for one in seconds if one is not None]
+    return max(known, default=0.0) if len(known) == len(seconds) else None
+
+
+def _soonest(seconds: Iterable[float | None]) -> float | None:
+    return min((one for one in seconds if one is not None), default=None)
+
+
+def worst_first(groups: Iterable[GroupLag]) -> list[GroupLag]:
+    """Those that lose records next come first, then those that are furthest behind."""
+    return sorted(
+        groups,
+        key=lambda one: (
+            float("inf") if one.retention_left_s is None else one.retention_left_s,
+            -(one.seconds or 0.0),
+            -one.records,
+            one.group,
+        ),
+    )

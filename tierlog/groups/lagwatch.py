@@ -1,0 +1,257 @@
+"""Looks at the lag of every group now and then, beside everything else.
+
+One round goes over all groups and partitions, in pieces of some milliseconds, and its result is
+what everybody is told: metrics as of the last round, people as of one that is two seconds old at
+most. However many ask, there is one round at a time. A round asks the store for at most `COLD_MAX`
+times of records that are only there, within `COLD_S`; the next ones go on with others, and what is
+known of a record is not asked again. Nothing is listed. Rounds take 2 % of a core at most: after a
+long one the pause is longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tierlog.errors import TierlogError
+from tierlog.groups.distance import bytes_behind, is_local, time_at
+from tierlog.groups.fates import Fates, fate_at
+from tierlog.groups.lag import Facts, GroupLag, Sample, group_lag, kept, partition_lag
+from tierlog.hot.errors import LogError
+
+if TYPE_CHECKING:
+    from tierlog.broker.node import Node
+    from tierlog.broker.partition import Partition
+    from tierlog.groups.service import GroupCoordinator
+
+logger = logging.getLogger(__name__)
+
+ROUND_S: Final = 15.0
+"""Between two rounds that nobody asked for: the usual pace of scrapes."""
+FRESH_S: Final = 2.0
+"""Whoever asks is told of a round that is no older."""
+SHARE: Final = 50
+"""A round of a second is followed by a pause of as many: 2 % of a core."""
+A_TURN_S: Final = 0.003
+COLD_MAX: Final = 64
+COLD_AT_ONCE: Final = 8
+COLD_S: Final = 3.0
+
+Key = tuple[str, str, int]
+"""Group, topic, partition."""
+
+
+class Known(NamedTuple):
+    """When the record at an offset was written. `version` changes when records may have gone."""
+
+    offset: int
+    version: tuple[int, ...]
+    time_ms: int
+
+
+@dataclass(slots=True)
+class Round:
+    """What all groups looked like at some moment."""
+
+    groups: dict[str, GroupLag] = field(default_factory=dict)
+    at_ms: int = -1
+    """Wall clock; -1: nobody has looked yet."""
+    at_s: float = float("-inf")
+    took_s: float = 0.0
+
+
+class LagWatch:
+    def __init__(self, node: Node, groups: GroupCoordinator) -> None:
+        self.latest = Round()
+        self._node = node
+        self._groups = groups
+        self._fates = Fates(node)
+        self._samples: dict[Key, list[Sample]] = {}
+        self._times: dict[Key, Known] = {}
+        self._turn = 0
+        self._round: asyncio.Task[None] | None = None
+        self._loop: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._loop = self._node.env.tasks.spawn(self._run(), name="lag")
+
+    async def stop(self) -> None:
+        tasks = [one for one in (self._loop, self._round) if one is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await self.fresh()
+            await asyncio.sleep(max(ROUND_S, SHARE * self.latest.took_s))
+
+    async def fresh(self) -> Round:
+        """A round that is new enough; the one under way, if there is one."""
+        clock = self._node.env.clock
+        age_s = max(FRESH_S, SHARE * self.latest.took_s)
+        if clock.monotonic() - self.latest.at_s > age_s:
+            if self._round is None:
+                self._round = self._node.env.tasks.spawn(self._look(), name="a look at lag")
+                self._round.add_done_callback(self._ended)
+            await asyncio.wait({self._round})
+        return self.latest
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._round = None
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            logger.error("the lag of groups could not be found", exc_info=fault)
+
+    # A round
+
+    async def _look(self) -> None:
+        clock = self._node.env.clock
+        began, waited = clock.monotonic(), 0.0
+        committed = self._committed()
+        cold = [key for key, offset in committed.items() if self._must_ask_store(key, offset)]
+        if cold:
+            before = clock.monotonic()
+            first = self._turn % len(cold)
+            self._turn += COLD_MAX  # Whoever moves on is unknown every time: others come first.
+            await self._ask_store((cold[first:] + cold[:first])[:COLD_MAX], committed)
+            waited = clock.monotonic() - before
+        rows: dict[str, list[Facts]] = {}
+        turn = clock.monotonic()
+        for key, offset in committed.items():
+            facts = await self._facts(key, offset)
+            if facts is not None:
+                rows.setdefault(key[0], []).append(facts)
+            if clock.monotonic() - turn > A_TURN_S:
+                await asyncio.sleep(0)
+                turn = clock.monotonic()
+        self._forget_others(committed)
+        now_ms = clock.now_ms()
+        found = {
+            name: group_lag(name, (partition_lag(one, now_ms=now_ms) for one in some))
+            for name, some in rows.items()
+        }
+        ended = clock.monotonic()
+        self.latest = Round(found, now_ms, ended, max(ended - began - waited, 0.0))
+
+    def _committed(self) -> dict[Key, int]:
+        return {
+            (group, topic, partition): one.offset
+            for shard in self._groups.shards
+            if shard.is_loaded
+            for group, known in shard.machine.offsets.items()
+            for (topic, partition), one in known.items()
+        }
+
+    def _partition(self, key: Key) -> Partition | None:
+        """None while it is not there, or not open."""
+        topic = self._node.topics.by_name.get(key[1])
+        if topic is None or key[2] >= len(topic.partitions):
+            return None
+        found = topic.partitions[key[2]]
+        return found if found.late is None else None
+
+    async def _facts(self, key: Key, committed: int) -> Facts | None:
+        partition = self._partition(key)
+        if partition is None:
+            return None
+        try:
+            return await self._of_partition(key, partition, committed)
+        except (LogError, TierlogError) as fault:
+            logger.info("the lag of %s at %s-%d is not known: %s", *key, fault)
+            return None
+
+    async def _of_partition(self, key: Key, partition: Partition, committed: int) -> Facts:
+        log_start, end = int(partition.log_start), int(partition.high_watermark)
+        offset = max(committed, log_start)
+        sample = Sample(self._node.env.clock.monotonic(), committed, end)
+        self._samples[key] = samples = kept(self._samples.get(key, ()), sample)
+        fate, time_ms, size = None, None, 0
+        if offset < end:
+            fate = fate_at(await self._fates.of(partition), offset)
+            time_ms = await self._time(key, partition, offset)
+            size = bytes_behind(partition, offset)
+        config = partition.topic.config
+        return Facts(
+            topic=key[1],
+            partition=key[2],
+            committed=committed,
+            log_start=log_start,
+            local_start=int(partition.log.log_start),
+            end=end,
+            bytes=size,
+            first_unread_ms=time_ms,
+            fate=fate,
+            retention_ms=config.retention_ms if "delete" in config.cleanup_policy else -1,
+            samples=samples,
+        )
+
+    # Times of records
+
+    async def _time(self, key: Key, partition: Partition, offset: int) -> int | None:
+        known = self._times.get(key)
+        if known is not None and known[:2] == (offset, _version(partition)):
+            return known.time_ms
+        if not is_local(partition, offset):
+            return None  # It was not its turn, or the store did not answer.
+        return await self._note_time(key, partition, offset)
+
+    async def _note_time(self, key: Key, partition: Partition, offset: int) -> int | None:
+        version = _version(partition)
+        time_ms = await time_at(self._node, partition, offset)
+        if time_ms is not None:
+            self._times[key] = Known(offset, version, time_ms)
+        return time_ms
+
+    def _must_ask_store(self, key: Key, committed: int) -> bool:
+        partition = self._partition(key)
+        if partition is None:
+            return False
+        offset = max(committed, int(partition.log_start))
+        if is_local(partition, offset):
+            return False
+        known = self._times.get(key)
+        return known is None or known[:2] != (offset, _version(partition))
+
+    async def _ask_store(self, keys: list[Key], committed: dict[Key, int]) -> None:
+        """Those that answer in time."""
+        waiting = iter(keys)
+
+        async def ask() -> None:
+            for key in waiting:
+                partition = self._partition(key)
+                if partition is None:
+                    continue
+                offset = max(committed[key], int(partition.log_start))
+                try:
+                    await self._note_time(key, partition, offset)
+                except TierlogError as fault:
+                    logger.info("when %s-%d was written is not known: %s", *key[1:], fault)
+
+        try:
+            async with asyncio.timeout(COLD_S):
+                await asyncio.gather(*(ask() for _ in range(COLD_AT_ONCE)))
+        except TimeoutError:
+            logger.info("the store is slow: the lag of some groups has no seconds for now")
+
+    def _forget_others(self, committed: dict[Key, int]) -> None:
+        for remembered in (self._samples, self._times):
+            for key in remembered.keys() - committed.keys():
+                del remembered[key]
+        partitions = (self._partition(key) for key in committed)
+        self._fates.forget_others(
+            {(one.topic.id, one.index) for one in partitions if one is not None}
+        )
+
+
+def _version(partition: Partition) -> tuple[int, ...]:
+    """A compacted log may lose the record that was the first one unread."""
+    return (int(partition.log.cleaned_to),)
+
+
+def lag_of(node: Node) -> LagWatch | None:
+    """None before the node has got that far."""
+    found = node.services.get(LagWatch)
+    assert found is None or isinstance(found, LagWatch), "registered under its own class"
+    return found

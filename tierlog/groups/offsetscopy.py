@@ -1,0 +1,129 @@
+"""The copy of the groups' offsets in the bucket, kept fresh: a chore of the cold tier.
+
+Every `PERIOD_MS` somebody looks whether the logs of the coordinator have grown; if so the offsets
+are gathered, and written if they differ from what the bucket has. So what a restore finds is 30 s
+old at most while the store answers, and a month costs at most 106,000 PUTs (half a dollar), however
+many groups there are; without commits it costs nothing.
+
+Only what is durable here is copied: a commit that a power cut takes back is not in the bucket.
+"""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from tierlog.cold.clusteroffsets import GroupOffset, Spot
+from tierlog.cold.refusals import Fenced
+from tierlog.coordinator.errors import CoordinatorError
+from tierlog.groups.service import TOPIC
+from tierlog.types import LeaderEpoch, Offset
+
+if TYPE_CHECKING:
+    from tierlog.broker.node import Node
+    from tierlog.broker.topics import Topic
+    from tierlog.cold.tier import ColdTier
+    from tierlog.coordinator.shard import Shard
+    from tierlog.groups.machine import GroupMachine
+    from tierlog.groups.service import GroupCoordinator
+
+logger = logging.getLogger(__name__)
+
+PERIOD_MS: Final = 25_000
+"""With the tier's look every second and the time of a write this stays below 30 s."""
+RETRY_MS: Final = 1_000
+"""While something is not there yet."""
+SHARE: Final = 20
+"""After a copy that took a second to make, as many seconds pass before the next: 5 % of a core at
+most."""
+
+
+class OffsetsCopy:
+    name = "copy of group offsets"
+
+    def __init__(self, node: Node, groups: GroupCoordinator, tier: ColdTier) -> None:
+        self.due_from_ms: float = 0
+        self.fence: Fenced | None = None
+        """Why this process copies no more."""
+        self.copies = 0
+        """Written so far."""
+        self.copied_ms = -1
+        """When the bucket was last known to say what this node knows."""
+        self._node = node
+        self._groups = groups
+        self._tier = tier
+        self._ends: list[int] = []
+        """Of the logs, when they were last copied."""
+
+    async def run(self) -> None:
+        clock = self._node.env.clock
+        if self.fence is not None:
+            self.due_from_ms = inf
+            return
+        self.due_from_ms = clock.now_ms() + RETRY_MS
+        topic = self._topic()
+        if topic is None:
+            return
+        began, began_ms = clock.monotonic(), clock.now_ms()
+        ends = [int(one.log.log_end) for one in topic.partitions]
+        if ends != self._ends and not await self._copy(topic):
+            return
+        self._ends, self.copied_ms = ends, began_ms
+        took_ms = (clock.monotonic() - began) * 1000
+        self.due_from_ms = began_ms + max(PERIOD_MS, SHARE * took_ms)
+
+    def _topic(self) -> Topic | None:
+        """Once it is loaded, and a restore would find it."""
+        topic = self._node.topics.by_name.get(TOPIC)
+        shards = self._groups.shards
+        if topic is None or not shards or not all(shard.is_loaded for shard in shards):
+            return None
+        state = self._tier.membership.keeper
+        return topic if state.covers(topic.id.hex(), partitions=len(topic.partitions)) else None
+
+    async def _copy(self, topic: Topic) -> bool:
+        found: dict[str, dict[Spot, GroupOffset]] = {}
+        ids = {name: one.id.hex() for name, one in self._node.topics.by_name.items()}
+        try:
+            for shard in self._groups.shards:
+                found.update(await gathered(shard, ids))
+        except CoordinatorError:
+            return False  # It loads again, or stops.
+        # A topic that was just made begins at epoch 0, which is a restore's.
+        epoch = LeaderEpoch(topic.partitions[0].leader_epoch + 1)
+        try:
+            self.copies += await self._tier.offsets.put(found, leader_epoch=epoch)
+        except Fenced as fence:
+            self.fence = fence
+            logger.warning("the offsets of groups are not copied any more: %s", fence)
+        return True
+
+
+async def gathered(
+    shard: Shard[GroupMachine], ids: dict[str, str]
+) -> dict[str, dict[Spot, GroupOffset]]:
+    """As one moment had them, once that is durable. Topics that are gone have no id any more."""
+
+    def look(machine: GroupMachine) -> dict[str, dict[Spot, GroupOffset]]:
+        return {
+            group: {
+                Spot(ids[topic], partition): GroupOffset(
+                    Offset(one.offset), one.leader_epoch, one.metadata, max(one.wall_ms, 0)
+                )
+                for (topic, partition), one in known.items()
+                if topic in ids and one.offset >= 0
+            }
+            for group, known in machine.offsets.items()
+        }
+
+    return {group: rows for group, rows in (await shard.read(look)).items() if rows}
+
+
+def copy_offsets(node: Node, groups: GroupCoordinator) -> OffsetsCopy | None:
+    """Keep a copy from now on; without a store there is none."""
+    if node.tiering is None:
+        return None
+    copy = OffsetsCopy(node, groups, node.tiering.tier)
+    node.tiering.tier.chores.append(copy)
+    return copy

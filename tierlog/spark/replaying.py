@@ -1,0 +1,235 @@
+"""`tierlog spark replay`: a range of a topic's history into another topic, through the brokers.
+
+Chosen by offsets or times, in the words of a read, and by keys. Key, value, headers, timestamp and
+partition are kept; each record gets the header `tierlog.source`, "topic/partition/offset/run". One
+task for each partition, so its records keep their order. At least once: a task that is run again
+asks the target for the last `tierlog.source` of its partition and run and goes on behind it, and so
+does whoever runs the job again. `run` names bounds and keys as they were given: another question to
+the same history is another run, and is answered from its beginning.
+
+    source offsets   ..  [ 7  8  9 10 11 )       task dies after 9 was acknowledged, or not
+    target                 7  8  9               the next try finds 9 in the target: goes on with 10
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from tierlog.client import Producer, ProducerSettings
+from tierlog.client.data import EARLIEST, LATEST
+from tierlog.records.record import Record, decode_records
+from tierlog.spark import hottail
+from tierlog.spark.bounds import PartitionName
+from tierlog.spark.errors import NotReadable
+from tierlog.spark.plan import HotSlice, Slice, bytes_of
+from tierlog.spark.reading import plan
+from tierlog.spark.running import run_tasks
+from tierlog.spark.slices import Reading, rows_of
+from tierlog.spark.stores import apart, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from tierlog.client import Client
+    from tierlog.config import Address
+    from tierlog.spark.options import ReadOptions
+    from tierlog.spark.running import Watcher
+
+SOURCE_HEADER = "tierlog.source"
+LOOK_BACK = 256
+"""Records of the target that are read first to find the last of ours; doubled until found."""
+COLUMNS = ("offset", "timestamp", "key", "value", "headers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayTask:
+    """One partition."""
+
+    name: PartitionName
+    slices: tuple[Slice, ...]
+    target: str
+    brokers: tuple[Address, ...]
+    reading: Reading
+    keys: frozenset[bytes] | None
+    run: str
+
+    @property
+    def size(self) -> int:
+        return sum(map(bytes_of, self.slices))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    name: PartitionName
+    records: int
+    """Written by this run."""
+    resumed_at: int | None
+    """The first offset that was not there from an earlier run; None: there was none."""
+
+
+def replay(
+    spark: SparkSession,
+    options: ReadOptions,
+    *,
+    target: str,
+    brokers: Sequence[Address],
+    keys: Collection[bytes] | None = None,
+    run: str | None = None,
+    watcher: Watcher | None = None,
+) -> list[Replayed]:
+    """`target` must exist, with as many partitions as the source has, and take create times.
+
+    Calls with the same `run` go on where the last one ended; by default it is made of bounds and
+    keys.
+    """
+    planned = plan(options)
+    by_name: dict[PartitionName, list[Slice]] = {}
+    for one in planned.slices:
+        by_name.setdefault(one.name, []).append(one)
+    apart(partial(_check_target, target, tuple(brokers), [*by_name]))
+    reading = Reading(
+        place=place_of(options),
+        columns=COLUMNS,
+        brokers=options.brokers,
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
+    tasks = [
+        ReplayTask(
+            name=name,
+            slices=tuple(slices),
+            target=target,
+            brokers=tuple(brokers),
+            reading=reading,
+            keys=None if keys is None else frozenset(keys),
+            run=run or run_of(options.start, options.end, keys),
+        )
+        for name, slices in sorted(by_name.items())
+    ]
+    return run_tasks(spark, tasks, run_task, size_of=lambda one: one.size, watcher=watcher)
+
+
+def run_of(start: object, end: object, keys: Collection[bytes] | None) -> str:
+    """A name for a question, without slashes."""
+    asked = (start, end, None if keys is None else sorted(keys))
+    return sha256(repr(asked).encode()).hexdigest()[:16]
+
+
+async def _check_target(
+    target: str, brokers: Sequence[Address], names: Sequence[PartitionName]
+) -> None:
+    async with hottail.connected(brokers) as client:
+        known = await hottail.topics_of(client)
+    if target not in known:
+        raise NotReadable(f"there is no topic {target} to replay into; create it first")
+    if any(name.topic == target for name in names):
+        raise NotReadable(f"{target} cannot be replayed into itself")
+    lacking = [name for name in names if name.partition not in known[target][1]]
+    if lacking:
+        raise NotReadable(
+            f"{target} has {len(known[target][1])} partitions, and {lacking[0]} keeps its number; "
+            "create it with as many as the source has"
+        )
+
+
+# On executors
+
+
+def run_task(task: ReplayTask) -> Replayed:
+    return apart(partial(_replayed, task))
+
+
+async def _replayed(task: ReplayTask) -> Replayed:
+    async with hottail.connected(task.brokers) as client:
+        last = await last_source(client, task.target, task.name, task.run)
+        start = None if last is None else last + 1
+        records = await _sent(client, task, start or 0)
+    return Replayed(name=task.name, records=records, resumed_at=start)
+
+
+async def _sent(client: Client, task: ReplayTask, start: int) -> int:
+    count = 0
+    loop = asyncio.get_running_loop()
+    rows = _rows(task, start)
+    async with Producer(client, ProducerSettings(linger_s=0.005)) as producer:
+        # Reading has a loop of its own, so it is done in a thread, a batch at a time.
+        while (batch := await loop.run_in_executor(None, next, rows, None)) is not None:
+            futures = []
+            for offset, ms, key, value, headers in _records(batch):
+                if offset >= start and (task.keys is None or key in task.keys):
+                    source = f"{task.name.topic}/{task.name.partition}/{offset}/{task.run}"
+                    futures.append(
+                        await producer.send(
+                            task.target,
+                            value,
+                            key=key,
+                            headers=(*headers, (SOURCE_HEADER, source.encode())),
+                            timestamp=ms,
+                            partition=task.name.partition,
+                        )
+                    )
+            await asyncio.gather(*futures)  # Raises: what follows a failure is not sent.
+            count += len(futures)
+    return count
+
+
+def _rows(task: ReplayTask, start: int) -> Iterator[pa.RecordBatch]:
+    for one in task.slices:
+        if one.end > start:
+            yield from rows_of(task.reading, one)
+
+
+def _records(
+    batch: pa.RecordBatch,
+) -> Iterator[tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]]:
+    import pyarrow.compute as pc
+
+    ms = pc.floor(pc.divide(pc.cast(batch.column("timestamp"), "int64"), 1000)).to_pylist()
+    columns = [batch.column(name).to_pylist() for name in ("offset", "key", "value", "headers")]
+    for offset, key, value, headers, at in zip(*columns, ms, strict=True):
+        pairs = tuple((one["key"], one["value"]) for one in headers or ())
+        yield offset, at, key, value, pairs
+
+
+async def last_source(client: Client, target: str, name: PartitionName, run: str) -> int | None:
+    """The offset of `name` that the target took last in this run; None: it has none."""
+    partition = name.partition
+    first = (await client.list_offsets(target, {partition: EARLIEST}))[partition].offset
+    end = (await client.list_offsets(target, {partition: LATEST}))[partition].offset
+    back, behind = LOOK_BACK, end
+    while behind > first:
+        start = max(first, end - back)
+        wanted = HotSlice(name=PartitionName(target, partition), start=start, end=behind)
+        found = await _newest(client, wanted, name, run)
+        if found is not None:
+            return found
+        behind, back = start, 2 * back
+    return None
+
+
+async def _newest(client: Client, one: HotSlice, name: PartitionName, run: str) -> int | None:
+    found: int | None = None
+    async for _, batch in hottail.batches_of(client, one):
+        for record in decode_records(batch):
+            if one.start <= record.offset < one.end:
+                offsets = [source_offset(value, name, run) for value in _sources(record)]
+                found = next((at for at in offsets if at is not None), found)
+    return found
+
+
+def _sources(record: Record) -> list[bytes]:
+    return [value or b"" for header, value in record.headers if header == SOURCE_HEADER]
+
+
+def source_offset(value: bytes, name: PartitionName, run: str) -> int | None:
+    """Of a header that is ours; None of any other."""
+    words = value.decode("utf-8", "replace").split("/")
+    if len(words) != 4 or (words[0], words[1], words[3]) != (name.topic, str(name.partition), run):
+        return None
+    return int(words[2]) if words[2].isascii() and words[2].isdigit() else None

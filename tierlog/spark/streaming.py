@@ -1,0 +1,167 @@
+"""The streaming side of `format("tierlog")`.
+
+Offsets in the checkpoint have the shape of Kafka's source: {"orders":{"0":3,"1":5}}. A micro batch
+pins the manifests anew: what was raw in the batch before may be Parquet by now, and offsets do not
+care. Partitions that appear later begin at their first offset.
+
+Spark 4.1 asks for the latest offset without saying where the stream is. So the reader remembers
+what it was last asked to read, which Spark also tells it at a restart, and keeps to
+`maxOffsetsPerTrigger` from there. Spark 4.2 and later say it, and how much is wanted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from tierlog.spark.bounds import PartitionName, flattened, nested
+from tierlog.spark.errors import DataLost, NotReadable
+from tierlog.spark.pins import pinning
+from tierlog.spark.plan import Span
+from tierlog.spark.resolving import asked_times, check_dead, starts
+from tierlog.spark.source import SlicesPartition, partitions_of, reading_of
+from tierlog.spark.stores import place_of, with_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from tierlog.spark.options import ReadOptions
+    from tierlog.spark.pins import Pinned
+    from tierlog.spark.plan import Slice
+    from tierlog.spark.stores import Opened
+
+Offsets = dict[PartitionName, int]
+
+
+class TierlogStreamReader(DataSourceStreamReader):
+    def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = tuple(columns)
+        self._first: Offsets | None = None
+        self._seen: Offsets | None = None
+        """Where the stream is, as far as Spark has told."""
+
+    def initialOffset(self) -> dict[str, dict[str, int]]:
+        return nested(self._initial())
+
+    def _initial(self) -> Offsets:
+        """Worked out once: Spark may ask for the latest offset before it asks for the first."""
+        if self._first is None:
+            self._first = self._resolved_start()
+        return self._first
+
+    def _resolved_start(self) -> Offsets:
+        async def work(bucket: Opened) -> Offsets:
+            async with pinning(bucket, self._options) as pins:
+                pinned = await pins.pin(self._options)
+                times = await pins.times(pinned, asked_times(self._options.start, pinned))
+                return starts(self._options, pinned, times)
+
+        found: Offsets = self._with_store(work)
+        return found
+
+    def latestOffset(self) -> dict[str, dict[str, int]]:
+        # A stream that has never been asked to read, nor been told where it is, begins.
+        seen = self._initial() if self._seen is None else self._seen
+        return nested(self._latest(seen, self._options.trigger_offsets_max))
+
+    def _latest(self, seen: Offsets, limit: int | None) -> Offsets:
+        async def work(bucket: Opened) -> dict[PartitionName, Pinned]:
+            async with pinning(bucket, self._options) as pins:
+                return await pins.pin(self._options)
+
+        pinned = self._with_store(work)
+        begun = seen or {}
+        found = {name: max(one.latest, begun.get(name, one.latest)) for name, one in pinned.items()}
+        # A partition that is gone stays where it was: whether that is a loss is for the plan.
+        found |= {name: at for name, at in begun.items() if name not in found}
+        if limit is None or seen is None:
+            return found
+        return limited({name: seen.get(name, _first(name, pinned)) for name in found}, found, limit)
+
+    def partitions(
+        self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]
+    ) -> Sequence[InputPartition]:
+        first, last = flattened(start), flattened(end)
+        self._seen = last
+        if first == last:
+            return [SlicesPartition(())]  # At a restart Spark says in this way where it is.
+        return partitions_of(self._options, self._with_store(_plan(self._options, first, last)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from tierlog.spark.slices import rows_of
+
+        assert isinstance(partition, SlicesPartition)
+        reading = reading_of(self._options, self._columns)
+        for one in partition.slices:
+            yield from rows_of(reading, one)
+
+    def commit(self, end: dict[str, dict[str, int]]) -> None:
+        """Nothing is kept outside of Spark's checkpoint."""
+
+    def stop(self) -> None:
+        """Nothing is open between two calls."""
+
+    def _with_store(self, work: Any) -> Any:
+        return with_store(place_of(self._options), work)
+
+
+def stream_reader(options: ReadOptions, columns: Sequence[str]) -> DataSourceStreamReader:
+    """As this version of Spark wants it."""
+    return TierlogStreamReader(options, columns)
+
+
+def _first(name: PartitionName, pinned: Mapping[PartitionName, Pinned]) -> int:
+    return pinned[name].earliest if name in pinned else 0
+
+
+def limited(start: Mapping[PartitionName, int], end: Offsets, limit: int) -> Offsets:
+    """At most so many offsets in all. One for every partition with something left, so that none
+    starves (also where they are more than the limit), the rest by what is left of each."""
+    left = {name: max(0, end[name] - start[name]) for name in end}
+    if sum(left.values()) <= limit:
+        return dict(end)
+    ones = sum(many > 0 for many in left.values())
+    rest, shared = max(0, limit - ones), sum(left.values()) - ones
+    return {
+        name: start[name] + 1 + rest * (many - 1) // max(1, shared) if many else end[name]
+        for name, many in left.items()
+    }
+
+
+def _plan(options: ReadOptions, first: Offsets, last: Offsets) -> Any:
+    async def work(bucket: Opened) -> list[Slice]:
+        async with pinning(bucket, options) as pins:
+            pinned = await pins.pin(options)
+            slices = await pins.slices(spans_of(options, pinned, first, last), pinned)
+        check_dead(options, slices)
+        return slices
+
+    return work
+
+
+def spans_of(
+    options: ReadOptions, pinned: Mapping[PartitionName, Pinned], first: Offsets, last: Offsets
+) -> list[Span]:
+    found: list[Span] = []
+    for name, end in sorted(last.items()):
+        one = pinned.get(name)
+        if one is None:
+            if options.fail_on_data_loss and end > first.get(name, 0):
+                raise DataLost(f"{name} is gone; failOnDataLoss=false goes on without it")
+            continue
+        start = first.get(name, one.earliest)
+        if start > end:
+            raise NotReadable(f"{name}: the stream is at {start} and is asked to go back to {end}")
+        if options.fail_on_data_loss and not one.earliest <= start <= end <= one.latest:
+            raise DataLost(
+                f"{name} has offsets {one.earliest} to {one.latest}, and the stream wants {start} "
+                f"to {end}; failOnDataLoss=false reads what is there"
+            )
+        start, end = max(start, one.earliest), min(end, one.latest)
+        if start < end:
+            found.append(Span(name=name, start=start, end=end, bucket_end=one.bucket_end))
+    return found

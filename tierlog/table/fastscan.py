@@ -1,0 +1,129 @@
+"""Records into columns by compiled loops.
+
+Numba is imported at the first use: it takes a second, and three when nothing is in its cache. The
+cache is a directory that only this user may write to (`env.compiling`); without one, every process
+compiles for itself. Where Numba is missing `purescan` does the same, fifty times slower.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tierlog.env.compiling import compiler
+from tierlog.table import kernel
+from tierlog.table.columns import Columns, binary, names, offsets_of, validity
+from tierlog.table.schema import HEADERS, TIMESTAMP_MS_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from tierlog.records.header import BatchHeader
+    from tierlog.table.columns import Longs
+    from tierlog.types import Bytes
+
+
+@cache
+def _compiled() -> dict[str, Callable[..., Any]] | None:
+    """None where there is no compiler."""
+    jit = compiler()
+    if jit is None:
+        return None
+    # The inner ones first: the outer ones take them from their module when they are compiled.
+    for name in ("varint", "varlong", "field", "walk_one"):
+        setattr(kernel, name, jit(getattr(kernel, name)))
+    return {name: jit(getattr(kernel, name)) for name in ("walk", "walk_headers", "gather")}
+
+
+def is_available() -> bool:
+    return _compiled() is not None
+
+
+def columns_of(
+    headers: Sequence[BatchHeader], payloads: Sequence[Bytes], headers_max: Sequence[int]
+) -> tuple[Columns | None, list[int]]:
+    """The records of these batches; or None, and the numbers of those that are refused."""
+    loops = _compiled()
+    assert loops is not None, "ask is_available first"
+    data = np.frombuffer(b"".join(payloads), np.uint8)
+    sizes = np.array([len(one) for one in payloads], np.int64)
+    counts = np.array([one.record_count for one in headers], np.int64)
+    ends = np.cumsum(sizes)
+    rows = int(counts.sum())
+    verdicts = np.zeros(len(headers), np.uint8)
+    found = [np.zeros(rows, np.int64) for _ in range(8)]
+    loops["walk"](
+        data,
+        ends - sizes,
+        ends,
+        counts,
+        np.cumsum(counts) - counts,
+        _numbers([one.base_offset for one in headers]),
+        _numbers([one.last_offset_delta for one in headers]),
+        _numbers([one.base_timestamp for one in headers]),
+        _numbers([one.max_timestamp for one in headers]),
+        np.array([one.is_log_append_time for one in headers], np.uint8),
+        _numbers(headers_max),
+        TIMESTAMP_MS_MAX,
+        verdicts,
+        *found,
+    )
+    refused = np.flatnonzero(verdicts)
+    if len(refused):
+        return None, [int(one) for one in refused]
+    offsets, times, key_at, key_size, value_at, value_size, headers_at, header_count = found
+    columns = Columns(
+        headers=list(headers),
+        counts=[int(one) for one in counts],
+        offsets=offsets,
+        times_ms=times,
+        keys=_gathered(data, key_at, key_size),
+        values=_gathered(data, value_at, value_size),
+        record_headers=_headers(data, headers_at, header_count),
+    )
+    return columns, []
+
+
+def _numbers(values: Sequence[int]) -> Longs:
+    return np.array(values, np.int64)
+
+
+def _copied(
+    data: NDArray[np.uint8], at: Longs, sizes: Longs
+) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    loops = _compiled()
+    assert loops is not None, "asked before"
+    offsets = offsets_of(sizes)
+    out = np.empty(int(offsets[-1]), np.uint8)
+    loops["gather"](data, at, sizes, offsets, out)
+    return offsets, out
+
+
+def _gathered(data: NDArray[np.uint8], at: Longs, sizes: Longs) -> pa.Array:
+    return binary(sizes, *_copied(data, at, sizes))
+
+
+def _headers(data: NDArray[np.uint8], at: Longs, counts: Longs) -> pa.Array:
+    total = int(counts.sum())
+    if not total:
+        return pa.nulls(len(counts), HEADERS)
+    name_at, name_size, value_at, value_size = (np.zeros(total, np.int64) for _ in range(4))
+    loops = _compiled()
+    assert loops is not None, "asked before"
+    loops["walk_headers"](data, at, counts, name_at, name_size, value_at, value_size)
+    pairs = pa.StructArray.from_arrays(
+        [
+            names(name_size, *_copied(data, name_at, name_size)),
+            _gathered(data, value_at, value_size),
+        ],
+        fields=list(HEADERS.value_type),
+    )
+    offsets = offsets_of(counts)
+    return pa.Array.from_buffers(
+        HEADERS, len(counts), [validity(counts > 0), pa.py_buffer(offsets)], children=[pairs]
+    )
