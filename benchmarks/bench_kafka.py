@@ -9,7 +9,7 @@ Kafka runs at its defaults with the same segment size, both sides acknowledge fr
 after the kill tierlog stands at its own default, where every acknowledged batch was synced. Takes
 some minutes: not part of `make bench`, but `make bench-kafka`.
 
-Options: `warm_s` (60), how long the JVM is driven before anything counts; `restart_gb` (1), the
+Options: `warm_s` (60), how long the JVM is driven before anything counts; `restart_gb` (5), the
 data at the restart; `restart_rounds` (3).
 """
 
@@ -161,7 +161,7 @@ def end_to_end_gauge(pair: Pair) -> Gauge:
 
 
 def restart_gauge(pair: Pair) -> Gauge:
-    gigabytes = pair.size.options.get("restart_gb", 1.0)
+    gigabytes = pair.size.options.get("restart_gb", 5.0)
     return pair.gauge(
         f"restart after kill -9, {gigabytes:g} GB in {RESTART_PARTITIONS} partitions",
         lambda broker: drive.restart_after_kill(

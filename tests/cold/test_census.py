@@ -4,14 +4,16 @@ from collections import Counter
 from dataclasses import replace
 
 from tests.cold.publishing import CLUSTER, FIRST_LIFE, KEYS, TOPIC_ID, Scene, play, segments
-from tierlog.cold.census import Census, Item, Standing
+from tierlog.cold.census import Census, Item, Standing, TableKeys
 from tierlog.cold.clusterstate import ClusterState, DeletedTopic, Life, TopicRecord
 from tierlog.cold.codec import encode_head
 from tierlog.cold.entry import Entry
+from tierlog.cold.errors import ColdCorrupt
 from tierlog.cold.head import Head
 from tierlog.cold.layout import PartitionKeys
 from tierlog.cold.tree import Limits
 from tierlog.objectstore.body import BytesBody
+from tierlog.objectstore.port import ObjectStore
 from tierlog.types import LeaderEpoch, Offset
 
 LIMITS = Limits(entries_inline=1, leaf_entries=2, leaves_inline=1, index_leaves=8)
@@ -171,6 +173,33 @@ def test_what_is_published_after_it_was_listed_is_no_orphan_and_what_went_is_not
         assert not [item for item in items if item.standing is O]
         assert census.bytes == sum(item.stat.size for item in items)
         assert census.troubles == []
+
+    play(scenario)
+
+
+def test_a_table_tells_its_files_from_garbage_and_orphans() -> None:
+    names = {"pq/file": R, "pq/page": M, "pq/gone": G, "pq/unknown": O}
+
+    async def tables(_: ObjectStore, keys: PartitionKeys) -> TableKeys:
+        assert keys == KEYS
+        return TableKeys(frozenset({"pq/file"}), frozenset({"pq/page"}), frozenset({"pq/gone"}))
+
+    async def broken(_: ObjectStore, keys: PartitionKeys) -> TableKeys:
+        raise ColdCorrupt(keys.table, "is damaged")
+
+    async def scenario(scene: Scene) -> None:
+        await published(scene, 1)
+        for key in names:
+            await scene.store.put(KEYS.full(key), BytesBody(b"file"))
+        census = Census(scene.store, PREFIX, STATE, 0, tables=tables)
+        found = {KEYS.relative(item.stat.key): item async for item in census.items()}
+        assert {key: found[key].standing for key in names} == names
+        assert census.bytes == sum(item.stat.size for item in found.values())
+        damaged = Census(scene.store, PREFIX, STATE, 0, tables=broken)
+        items = [item async for item in damaged.items()]
+        assert kinds(items)[Standing.UNJUDGED, "Parquet"] == len(names)
+        assert kinds(items)[R, "segments"] == 1
+        assert "nothing can be said of its table" in damaged.troubles[0]
 
     play(scenario)
 

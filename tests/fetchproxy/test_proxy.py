@@ -24,6 +24,8 @@ from tests.fetchproxy.support import (
     whole,
 )
 from tierlog.fetchproxy import ColdRead, FetchProxy, ProxySettings, TooManyReads
+from tierlog.fetchproxy.batches import Walk
+from tierlog.fetchproxy.pieces import Run
 from tierlog.hot.errors import OffsetOutOfRange
 from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.records.batch import iter_batches
@@ -94,6 +96,31 @@ async def test_a_batch_larger_than_chunks_is_one_answer() -> None:
     got = await read(proxy, prefix, 1, bytes_max=1)
     assert bytes(got.records) == segments[0][1]
     assert (got.base_offset, got.next_offset) == (1, 2)
+    await proxy.close()
+
+
+async def test_what_one_reader_was_answered_the_next_is_with_fewer_looks_at_the_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+
+    class Counted(Walk):
+        def __init__(self, key: str, run: Run) -> None:
+            nonlocal looks
+            looks += 1
+            super().__init__(key, run)
+
+    monkeypatch.setattr("tierlog.fetchproxy.proxy.Walk", Counted)
+    segments = even_history(batches=200)
+    proxy, prefix, _ = await begin(segments, WHOLE_CHUNKS)
+    assert await read_all(proxy, prefix) == whole(segments)
+    await settled()
+    first, looks = looks, 0
+    assert await read_all(proxy, prefix) == whole(segments)
+    second, looks = looks, 0
+    assert await read_all(proxy, prefix, bytes_max=1000) == whole(segments)
+    assert second < first / 2
+    assert looks > second  # Another limit has other answers.
     await proxy.close()
 
 

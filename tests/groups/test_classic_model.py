@@ -66,6 +66,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self.join(self.draw(data))
 
     def join(self, person: Person) -> None:
+        takes_name = not person.id and person.instance_id is not None
         ticket = self.bench.ask_join(
             person.id,
             instance_id=person.instance_id,
@@ -74,7 +75,8 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         )
         person.stable_ms = None
         self.wait_for(person, ticket)
-        if not person.id and person.instance_id is not None:
+        if takes_name:
+            person.is_fenced = False  # Though another one may have had it meanwhile.
             for other in self.people:
                 if other is not person and other.instance_id == person.instance_id:
                     other.is_fenced, other.stable_ms = True, None

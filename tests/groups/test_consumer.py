@@ -14,8 +14,8 @@ from tests.groups.consumers import (
     spots,
     topic_id,
 )
-from tierlog.groups.consumer import ConsumerState
 from tierlog.groups.consumer_member import MemberState
+from tierlog.groups.consumer_memory import ConsumerState
 from tierlog.groups.topicview import KnownTopic, TopicView
 from tierlog.groups.values import Leaving
 from tierlog.wire.error_codes import ErrorCode

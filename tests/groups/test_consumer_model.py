@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.groups.classics import GROUP
 from tests.groups.consumers import REBALANCE_MS, SESSION_MS, Consumer, ConsumerBench
-from tierlog.groups.consumer import ConsumerGroup, ConsumerState
+from tierlog.groups.consumer import ConsumerGroup
+from tierlog.groups.consumer_memory import ConsumerState
 from tierlog.wire.error_codes import ErrorCode
 
 PEOPLE_MAX = 5

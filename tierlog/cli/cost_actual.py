@@ -31,6 +31,7 @@ from tierlog.cold.bucketview import BucketView
 from tierlog.cold.census import Census, Standing
 from tierlog.cold.layout import cluster_prefix
 from tierlog.env import SystemClock
+from tierlog.table.census import table_keys
 
 if TYPE_CHECKING:
     from tierlog.cold.clusterstate import ClusterState
@@ -101,7 +102,8 @@ async def count(view: BucketView, *, topic: str | None, as_class: str, book: Pri
     cluster_id = place.cluster_id or view.one_cluster(await view.clusters())
     state = await view.state(cluster_id)
     now_ms = SystemClock().now_ms()
-    census = Census(view.store, cluster_prefix("", cluster_id), state, now_ms, place.topic_id)
+    prefix = cluster_prefix("", cluster_id)
+    census = Census(view.store, prefix, state, now_ms, place.topic_id, table_keys)
     inventory = Inventory(book)
     names = names_of(state)
     async for item in census.items():
@@ -113,8 +115,7 @@ async def count(view: BucketView, *, topic: str | None, as_class: str, book: Pri
         )
         age_s = max(now_ms - item.stat.modified_ms, 0) / 1000 if item.stat.modified_ms >= 0 else 0.0
         inventory.add(where, size=item.stat.size, age_s=age_s)
-    prefix = census.listed_below
-    uploads = sum([len(page) async for page in view.store.list_uploads(prefix)])
+    uploads = sum([len(page) async for page in view.store.list_uploads(census.listed_below)])
     owners = owners_of(state)
     return Actual(
         cluster_id=cluster_id,

@@ -1,7 +1,6 @@
 """What a node has asked of its store since it started, and for whom.
 
-Readers are known by the client id of their requests. Where a consumer group has a member with that
-id at present, the group is the reader; else the client is.
+A reader is a consumer group, where the node knows for which one a client reads; else the client id.
 """
 
 from http import HTTPStatus
@@ -10,11 +9,6 @@ from typing import Any
 from cost_model.asked import Asked, Reader
 from tierlog.cli.asking import address_of, ask, no_node, parsed
 from tierlog.cli.failure import Refused
-from tierlog.cli.session import with_client
-from tierlog.client import BrokerError, Client, ClientError
-from tierlog.client.router import call
-from tierlog.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from tierlog.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 WRITES = ("put", "part", "copy")
 READS = ("get", "head")
@@ -33,10 +27,10 @@ def asked_of(place: str, *, cluster_id: str) -> Asked:
         )
     if state["tier"] is None:
         raise Refused(f"the node at {address} has no store")
-    return of_state(state, groups_at(state["addresses"].get("kafka")))
+    return of_state(state)
 
 
-def of_state(state: dict[str, Any], groups: dict[str, str]) -> Asked:
+def of_state(state: dict[str, Any]) -> Asked:
     kinds, tier = state["tier"]["requests"], state["tier"]
 
     def total(names: tuple[str, ...], figure: str) -> int:
@@ -50,16 +44,16 @@ def of_state(state: dict[str, Any], groups: dict[str, str]) -> Asked:
         get_bytes=total(READS, "bytes"),
         lists=total(("list",), "requests"),
         deletes=total(("delete",), "requests"),
-        readers=tuple(_readers(tier["clients"], groups)),
+        readers=tuple(_readers(tier["clients"])),
         produced={one["name"]: one["produced_bytes"] for one in state["topics"]},
     )
 
 
-def _readers(clients: list[dict[str, Any]], groups: dict[str, str]) -> list[Reader]:
+def _readers(clients: list[dict[str, Any]]) -> list[Reader]:
     sums: dict[str, list[int]] = {}
     for each in clients:
-        client = each["client"]
-        name = f"group {groups[client]}" if client in groups else f"client {client}"
+        group = each.get("group")
+        name = f"group {group}" if group else f"client {each['client']}"
         so_far = sums.setdefault(name, [0, 0, 0])
         for at, figure in enumerate(("gets", "get_bytes", "read_bytes")):
             so_far[at] += each[figure]
@@ -67,25 +61,3 @@ def _readers(clients: list[dict[str, Any]], groups: dict[str, str]) -> list[Read
         Reader(name=name, gets=gets, get_bytes=get_bytes, read_bytes=read_bytes)
         for name, (gets, get_bytes, read_bytes) in sums.items()
     ]
-
-
-def groups_at(kafka: str | None) -> dict[str, str]:
-    """By client id. A client id that several groups use stands for none of them."""
-    if kafka is None:
-        return {}
-    try:
-        return with_client(kafka, _groups)
-    except (Refused, ClientError, BrokerError):
-        return {}  # The addresses may be of another network; clients are named as they are.
-
-
-async def _groups(client: Client) -> dict[str, str]:
-    connection = await client.router.any_connection()
-    listed = await call(connection, ListGroupsRequest(), ListGroupsResponse)
-    request = DescribeGroupsRequest(groups=[one.group_id for one in listed.groups])
-    described = await call(connection, request, DescribeGroupsResponse)
-    found: dict[str, set[str]] = {}
-    for group in described.groups:
-        for member in group.members:
-            found.setdefault(member.client_id, set()).add(group.group_id)
-    return {client_id: min(names) for client_id, names in found.items() if len(names) == 1}

@@ -1,6 +1,7 @@
 """How the results of the cost model look on a terminal."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import fields
 from decimal import Decimal
@@ -25,6 +26,8 @@ from cost_model.text import explain as explained
 from cost_model.units import brief_duration, brief_size
 from tierlog.cli.failure import say
 
+BAR_LEAST = 6
+CENTS_BELOW = 1000
 CURVE_ROWS = 9
 TORNADO_ROWS = 15
 PERCENTILES = (10, 50, 90)
@@ -66,19 +69,36 @@ def show_tornado(base: Decimal, bars: Sequence[Swing]) -> None:
     typer.echo(f"{usd(base)} a month; one input at a time:\n")
     widest = float(bars[0].span) if bars else 0.0
     least = bars[TORNADO_ROWS:]
+    cents = base < CENTS_BELOW
     rows = [
         [
             each.path,
-            f"{each.low} .. {each.high}",
-            usd(each.at_low),
-            usd(each.at_high),
-            bar(float(each.span), widest).ljust(BAR),
+            _ends(each),
+            usd(each.at_low, cents=cents),
+            usd(each.at_high, cents=cents),
         ]
         for each in bars[:TORNADO_ROWS]
     ]
-    _print_columns(["input", "from .. to", "at low", "at high", "span".ljust(BAR)], rows)
+    head = ["input", "from .. to", "at low", "at high"]
+    wide = _bar_width([head, *rows])
+    drawn = [bar(float(each.span), widest, width=wide) for each in bars[:TORNADO_ROWS]]
+    cells = [[*row, each.ljust(wide)] for row, each in zip(rows, drawn, strict=True)]
+    _print_columns([*head, "span".ljust(wide)], cells)
     if least:
         typer.echo(f"\n{len(least)} more move it by at most {usd(least[0].span)}; --json has them")
+
+
+def _ends(swing: Swing) -> str:
+    """24 .. 36 MB/s: a unit that both have is said once."""
+    low, _, unit = swing.low.partition(" ")
+    return f"{low if unit and swing.high.endswith(' ' + unit) else swing.low} .. {swing.high}"
+
+
+def _bar_width(rows: Sequence[Sequence[str]]) -> int:
+    """What the terminal leaves; a pipe has room."""
+    columns = shutil.get_terminal_size(fallback=(140, 24)).columns
+    used = sum(max(len(row[at]) for row in rows) + 2 for at in range(len(rows[0])))
+    return min(max(columns - used - 1, BAR_LEAST), BAR)
 
 
 def outcome_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

@@ -1,10 +1,10 @@
 """Every object of a cluster and what it lies there for: one pass over the listing, nothing changed.
 
-    referenced   segments that a manifest lists; a table's own objects, by their names
+    referenced   segments that a manifest lists, and files that a table does
     garbage      what a manifest lets go, and all that is left of a deleted topic
     orphans      what nobody names: unpublished uploads, topics that STATE does not know, strangers
-    metadata     HEADs, pages, receipts, the cluster's own objects
-    unjudged     segments and pages whose manifest cannot be read
+    metadata     HEADs, TABLEs, pages, receipts, the cluster's own objects
+    unjudged     segments, files and pages whose manifest cannot be read
 
 Every listed object is told once, so the sums over these are the listing, to the byte. Nodes may be
 at work meanwhile: what a manifest does not know is judged again by the HEAD of a later moment, and
@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tierlog.cold.codec import decode_head
 from tierlog.cold.errors import ColdError
@@ -29,7 +29,7 @@ from tierlog.cold.tiersettings import DAY_MS
 from tierlog.objectstore.errors import NoSuchObject
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tierlog.cold.clusterstate import ClusterState
     from tierlog.cold.head import Head
@@ -60,6 +60,14 @@ class Item:
     """None for what belongs to the cluster as a whole."""
 
 
+class TableKeys(NamedTuple):
+    """What a TABLE accounts for."""
+
+    files: frozenset[str] = frozenset()
+    pages: frozenset[str] = frozenset()
+    garbage: frozenset[str] = frozenset()
+
+
 @dataclass(slots=True)
 class Census:
     """Counts while it is iterated."""
@@ -71,6 +79,8 @@ class Census:
     now_ms: int
     topic_id: str | None = None
     """Of this topic alone."""
+    tables: Callable[[ObjectStore, PartitionKeys], Awaitable[TableKeys]] | None = None
+    """Reads a TABLE. Without, whatever is called like a table's file is referenced."""
     objects: int = 0
     bytes: int = 0
     """Of the listing itself, less what vanished while it was judged."""
@@ -94,7 +104,7 @@ class Census:
                 if partition is None or partition.keys != keys:
                     async for item in self._ended(partition):
                         yield item
-                    partition = await _Partition(self.store, keys, self.now_ms).begun()
+                    partition = await _Partition(self, keys).begun()
                 item_or_none = await partition.judged(stat, place[3])
                 if item_or_none is not None:
                     yield item_or_none
@@ -129,12 +139,14 @@ class Census:
 class _Partition:
     """What one manifest says of the keys beside it."""
 
-    def __init__(self, store: ObjectStore, keys: PartitionKeys, now_ms: int) -> None:
+    def __init__(self, census: Census, keys: PartitionKeys) -> None:
         self.keys = keys
         self.trouble = ""
         self.vanished: list[Stat] = []
-        self._store = store
-        self._now_ms = now_ms
+        self._store = census.store
+        self._now_ms = census.now_ms
+        self._tables = census.tables
+        self._table: TableKeys | None = None
         self._manifest: Manifest | None = None
         self._head: Head | None = None
         self._etag = self._etag_listed = ""
@@ -160,22 +172,43 @@ class _Partition:
         """None: not known yet, `rest` tells."""
         if key == HEAD:
             self._etag_listed = stat.etag
+        found = await self._found(stat, key)
+        if found is None:
+            self._unknown.append((stat, key))
+        return found
+
+    async def _found(self, stat: Stat, key: str) -> Item | None:
+        if key.startswith(TABLE_OBJECTS) and self._tables is not None:
+            told = await self._of_table(key)
+            return None if told is None else self._item(stat, *told)
         if not is_judged(key):
             return self._item(stat, *_by_name(key))
         standing = await self._standing(key)
-        if standing is None:
-            self._unknown.append((stat, key))
-            return None
-        return self._told(stat, key, standing)
+        return None if standing is None else self._told(stat, key, standing)
+
+    async def _of_table(self, key: str) -> tuple[Standing, str] | None:
+        assert self._tables is not None
+        try:
+            if self._table is None:
+                self._table = await self._tables(self._store, self.keys)
+        except (ColdError, NoSuchObject) as fault:
+            self.trouble = f"nothing can be said of its table: {fault}"
+            return Standing.UNJUDGED, "Parquet"
+        if key in self._table.files:
+            return Standing.REFERENCED, "Parquet"
+        if key in self._table.pages:
+            return Standing.METADATA, "table manifests"
+        return (Standing.GARBAGE, "Parquet") if key in self._table.garbage else None
 
     async def rest(self) -> AsyncIterator[Item]:
-        """Those that were not known, by a HEAD that is read behind the listing."""
+        """Those that were not known, by a HEAD and a TABLE that are read behind the listing."""
         if self._unknown or self._etag_listed != self._etag:
             await self._read_head()
+        self._table = None
         for stat, key in self._unknown:
-            standing = await self._standing(key)
-            if standing is not None:
-                yield self._told(stat, key, standing)
+            found = await self._found(stat, key)
+            if found is not None:
+                yield found
             elif await self._is_gone(stat):
                 self.vanished.append(stat)
             else:

@@ -51,10 +51,12 @@ class Account:
 class Reader:
     """One who reads on, or came once: what chunks are fetched for."""
 
-    __slots__ = ("account",)
+    __slots__ = ("account", "touched")
 
     def __init__(self, account: Account) -> None:
         self.account = account
+        self.touched = ""
+        """The chunk that it read of last."""
 
 
 class Price(NamedTuple):

@@ -158,6 +158,15 @@ class Loader:
             or self._cache.opened(name)
         )
 
+    def chunk_at(self, segment: ColdSegment, position: Position) -> Piece | None:
+        """The one that holds `position`, if it takes no waiting."""
+        return self.chunk_now(segment, position // self._chunk_bytes)
+
+    def is_chunk(self, segment: ColdSegment, piece: Piece) -> bool:
+        """Whether it is a whole one, and not some blocks."""
+        number = piece.span.start // self._chunk_bytes
+        return piece.span == segment.chunk(number, self._chunk_bytes)[0]
+
     def is_near(self, segment: ColdSegment, number: int) -> bool:
         """Whether it is here or on its way."""
         span, name = segment.chunk(number, self._chunk_bytes)
@@ -252,6 +261,9 @@ class Loader:
     ) -> None:
         """A reader used the chunk at `start`, if it is cached, and goes on at `stop`."""
         span, name = segment.chunk(start // self._chunk_bytes, self._chunk_bytes)
+        if reader.touched == name and stop < span.end:
+            return  # The same as before: once for each chunk is enough, and once at its end.
+        reader.touched = name
         self._cache.ledger.touch(name, reader=reader)
         if (kept := self._chunks_kept.get(name)) is not None:
             kept.reader = reader  # To be told when the disk has it.

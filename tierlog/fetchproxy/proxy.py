@@ -277,10 +277,34 @@ class FetchProxy:
         if entry is None or stream.position >= entry.data_bytes:
             return None
         segment = self.loader.segment(stream.key, entry)
+        found = self._known(segment, stream, bytes_max) or self._cut_now(segment, stream, bytes_max)
+        if found is None:
+            return None
+        piece, part = found
+        size = part.stop - part.start
+        records = piece.view(size, part.start)
+        self.stats.chunk_hits += 1
+        stream.reader.account.hits += 1
+        may_block = _may_block(piece, part)
+        self._moved(prefix, stream, segment, part)
+        return ColdRead(records, part.base_offset, part.next_offset, may_block)
+
+    def _known(
+        self, segment: ColdSegment, stream: Stream, bytes_max: int
+    ) -> tuple[Piece, Cut] | None:
+        """What another reader was answered, and the chunk that it lies in, if that is here."""
+        part = segment.cut_at(stream.position, bytes_max)
+        piece = None if part is None else self.loader.chunk_at(segment, part.start)
+        return None if part is None or piece is None else (piece, part)
+
+    def _cut_now(
+        self, segment: ColdSegment, stream: Stream, bytes_max: int
+    ) -> tuple[Piece, Cut] | None:
+        """What to answer, and the one piece that it lies in."""
         index = segment.index
         if index is None:
             return None
-        place = place_behind(index, stream.position, data_bytes=entry.data_bytes)
+        place = place_behind(index, stream.position, data_bytes=segment.entry.data_bytes)
         run = self._runs.now(segment, place)
         if run is None:
             return None
@@ -291,15 +315,11 @@ class FetchProxy:
         except (WouldWait, OSError, ChunkCorrupt):
             return None  # The long road has threads, and tells what is wrong.
         piece = run.piece_at(part.start)
-        size = part.stop - part.start
         if part.stop > piece.span.end:
             return None  # To be joined, which may read the disk.
-        records = piece.view(size, part.start)
-        self.stats.chunk_hits += 1
-        stream.reader.account.hits += 1
-        may_block = _may_block(piece, part)
-        self._moved(prefix, stream, segment, part)
-        return ColdRead(records, part.base_offset, part.next_offset, may_block)
+        if part.start == stream.position and self.loader.is_chunk(segment, piece):
+            segment.remember(part, bytes_max)
+        return piece, part
 
     async def _read_planned(
         self, prefix: ColdPrefix, offset: Offset, bytes_max: int, stream: Stream

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from enum import Enum
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -25,15 +24,12 @@ from tierlog.groups.assigning import Spot, Subscriber
 from tierlog.groups.assignors import ASSIGNORS
 from tierlog.groups.consumer_formats import (
     CurrentKey,
-    CurrentValue,
     EpochKey,
     EpochValue,
     SubscriberKey,
-    SubscriberValue,
     TargetEpochKey,
     TargetEpochValue,
     TargetKey,
-    TargetValue,
 )
 from tierlog.groups.consumer_member import (
     JOINING,
@@ -44,86 +40,35 @@ from tierlog.groups.consumer_member import (
     current_value,
     reconciled,
     subscriber_value,
-    target_spots,
     target_value,
     told,
-    with_current,
-    with_subscriber,
 )
+from tierlog.groups.consumer_memory import ConsumerMemory
 from tierlog.groups.formats import StateRecord
 from tierlog.groups.values import MEMBER_EPOCH_FROM, Beaten, Left, Refusal
 from tierlog.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tierlog.coordinator.step import Now
     from tierlog.groups.assigning import Shares
-    from tierlog.groups.consumer_formats import ConsumerKey, ConsumerValue
     from tierlog.groups.topicview import TopicView
     from tierlog.groups.values import Commit, ConsumerBeat, GroupLimits, GroupStep, Leaving
 
-PROTOCOL_TYPE = "consumer"
 
-
-class ConsumerState(Enum):
-    """By the names that clients are told."""
-
-    EMPTY = "Empty"
-    ASSIGNING = "Assigning"
-    RECONCILING = "Reconciling"
-    STABLE = "Stable"
-
-
-class ConsumerGroup:
+class ConsumerGroup(ConsumerMemory):
     def __init__(self, group_id: str, limits: GroupLimits, new_id: Callable[[str], str]) -> None:
-        self.id = group_id
-        self.epoch = 0
-        self.topics_hash = 0
-        self.assignment_epoch = 0
-        self.members: dict[str, ConsumerMember] = {}
-        self.targets: dict[str, frozenset[Spot]] = {}
+        super().__init__(group_id)
         self.wake_ms: float = inf
         """No deadline of the group is earlier."""
         self._limits = limits
         self._new_id = new_id
-        self._statics: dict[str, str] = {}
-        """Member ids by instance id."""
-        self._owners: dict[Spot, str] = {}
-        """Who holds a partition, whether it should or not."""
         self._topics = topicview.EMPTY
         self._sessions: dict[str, int] = {}
         """When each member is taken for gone, unless it is heard of."""
         self._revocations: dict[str, int] = {}
         """Until when a member has to have given back what it should not have."""
-
-    # What others see
-
-    @property
-    def protocol_type(self) -> str:
-        return PROTOCOL_TYPE
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
-    def since_wall_ms(self) -> int:
-        """Nothing of it is written down: offsets count from their commits on."""
-        return -1
-
-    @property
-    def state(self) -> ConsumerState:
-        if not self.members:
-            return ConsumerState.EMPTY
-        if self.epoch > self.assignment_epoch:
-            return ConsumerState.ASSIGNING
-        if all(self._is_there(one) for one in self.members.values()):
-            return ConsumerState.STABLE
-        return ConsumerState.RECONCILING
-
-    def _is_there(self, member: ConsumerMember) -> bool:
-        return member.state is MemberState.STABLE and member.epoch == self.assignment_epoch
 
     @property
     def assignor(self) -> str:
@@ -138,75 +83,12 @@ class ConsumerGroup:
     def topics_read(self) -> frozenset[str]:
         return self._subscribed(self.members, self._topics)
 
-    # Remembering
-
-    def apply(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
-        if isinstance(key, SubscriberKey):
-            assert value is None or isinstance(value, SubscriberValue), "of its key's kind"
-            self._apply_subscriber(key.member_id, value)
-        elif isinstance(key, CurrentKey):
-            assert value is None or isinstance(value, CurrentValue), "of its key's kind"
-            self._apply_current(key.member_id, value)
-        elif isinstance(key, TargetKey):
-            if isinstance(value, TargetValue):
-                self.targets[key.member_id] = target_spots(value)
-            else:
-                self.targets.pop(key.member_id, None)
-        elif isinstance(value, EpochValue):
-            self.epoch, self.topics_hash = value.epoch, value.metadata_hash
-        elif isinstance(value, TargetEpochValue):
-            self.assignment_epoch = value.epoch
-
-    def _apply_subscriber(self, member_id: str, value: SubscriberValue | None) -> None:
-        known = self.members.get(member_id)
-        instance_id = None if known is None else known.instance_id
-        if instance_id is not None and self._statics.get(instance_id) == member_id:
-            del self._statics[instance_id]
-        if value is None:
-            if known is not None:
-                self._own(known, with_current(known, None))
-                del self.members[member_id]
-            self._forget_deadlines(member_id)
-            return
-        member = with_subscriber(known or ConsumerMember(id=member_id), value)
-        self.members[member_id] = member
-        if member.instance_id is not None:
-            self._statics[member.instance_id] = member_id
-
-    def _apply_current(self, member_id: str, value: CurrentValue | None) -> None:
-        known = self.members.get(member_id)
-        if known is None:
-            if value is None:
-                return
-            known = ConsumerMember(id=member_id)
-        self.members[member_id] = member = with_current(known, value)
-        self._own(known, member)
-
-    def _own(self, before: ConsumerMember, after: ConsumerMember) -> None:
-        for spot in before.held:
-            if self._owners.get(spot) == before.id:
-                del self._owners[spot]
-        for spot in after.held:
-            self._owners[spot] = after.id
-
     def loaded(self, now: Now) -> None:
         """A coordinator took the group over: every member has a session's time to be heard of."""
         for member in self.members.values():
             self._hear(member, now)
             if member.state is MemberState.UNREVOKED:
                 self._give_time_to_revoke(member, now)
-
-    def tombstones(self) -> Iterator[StateRecord]:
-        """Of the whole group, in Kafka's order."""
-        for one in self.members:
-            yield from self._member_tombstones(one)
-        yield StateRecord(TargetEpochKey(group=self.id), None)
-        yield StateRecord(EpochKey(group=self.id), None)
-
-    def _member_tombstones(self, member_id: str) -> Iterator[StateRecord]:
-        yield StateRecord(CurrentKey(group=self.id, member_id=member_id), None)
-        yield StateRecord(TargetKey(group=self.id, member_id=member_id), None)
-        yield StateRecord(SubscriberKey(group=self.id, member_id=member_id), None)
 
     # Beating
 
@@ -217,11 +99,13 @@ class ConsumerGroup:
         member_id = beat.member_id or self._new_id("")
         known, old_id = self._find(beat, member_id)
         before = known or ConsumerMember(id=member_id)
-        member = told(replace(before, id=member_id), beat)
+        member = told(before if old_id is None else replace(before, id=member_id), beat)
         if self._is_quiet(known, member, topics):
             after = member
         else:
             after = self._go_on(beat, known, member, old_id, topics, now, step)
+        if old_id is not None:
+            self._forget_deadlines(old_id)
         self._await(member, after, now)
         is_told = beat.is_full or beat.epoch == JOINING or after.assigned != before.assigned
         return Beaten(
@@ -236,7 +120,7 @@ class ConsumerGroup:
     ) -> bool:
         """Nothing is new, as in nearly all beats."""
         return (
-            known == member
+            (known is member or known == member)
             and topics.generation == self._topics.generation
             and self.epoch == self.assignment_epoch
             and self._is_there(member)
@@ -428,6 +312,7 @@ class ConsumerGroup:
             return
         for one in ids:
             step.records += self._member_tombstones(one)
+            self._forget_deadlines(one)
         left = {key: one for key, one in self.members.items() if key not in ids}
         found = self.topics_hash
         if self._topics is not topicview.EMPTY:
@@ -469,8 +354,6 @@ class ConsumerGroup:
             if min(self._sessions.get(one, inf), self._revocations.get(one, inf)) <= now.mono_ms
         ]
         self._remove(gone, step)
-        for one in gone:
-            self._forget_deadlines(one)
         self.wake_ms = min((*self._sessions.values(), *self._revocations.values()), default=inf)
 
     def _await(self, before: ConsumerMember, after: ConsumerMember, now: Now) -> None:

@@ -84,6 +84,8 @@ class ConsumerMember:
 
 def told(member: ConsumerMember, beat: ConsumerBeat) -> ConsumerMember:
     """With what it says now. What it does not mention has not changed."""
+    if beat.is_bare and (beat.client_id, beat.host) == (member.client_id, member.host):
+        return member
     return replace(
         member,
         instance_id=_or(beat.instance_id, member.instance_id),

@@ -119,6 +119,17 @@ class ConsumerBeat:
     owned: frozenset[Spot] | None = None
 
     @property
+    def is_bare(self) -> bool:
+        """It says nothing of itself but who it is, as in nearly all beats."""
+        return (
+            self.topics is None
+            and self.regex is None
+            and self.rebalance_timeout_ms < 0
+            and self.assignor is None
+            and self.rack_id is None
+        )
+
+    @property
     def is_full(self) -> bool:
         """It says all that it has to say, so it wants to hear everything, too."""
         has_subscription = self.topics is not None or self.regex is not None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tierlog.http.readings import Read, Reading
     from tierlog.http.view import NodeView
     from tierlog.objectstore.counted import KindStats
+    from tierlog.table.settings import TableStats
 
 
 def by_request(read: Callable[[KindStats], float]) -> Read:
@@ -42,6 +43,10 @@ def of_tier(read: Callable[[ColdTier], float]) -> Read:
 
 def of_scrubber(read: Callable[[Scrubber], float]) -> Read:
     return once(lambda view: 0 if view.tiering is None else read(view.tiering.scrubber))
+
+
+def of_tables(read: Callable[[TableStats], float]) -> Read:
+    return once(lambda view: 0 if view.tiering is None else read(view.tiering.tables.stats))
 
 
 def of_proxy(read: Callable[[FetchProxy], float]) -> Read:

@@ -25,6 +25,7 @@ from tierlog.http.readings import (
     segment_count,
     topic_total,
 )
+from tierlog.http.tablefamilies import TABLES
 
 NODE: Final = (
     Family(
@@ -380,6 +381,7 @@ SECTIONS: Final = {
     "Compaction": COMPACTION,
     "Object store": STORE,
     "Cold tier": COLD_TIER,
+    "Tables": TABLES,
     "Cold topics": COLD_TOPICS,
     "Cold reads": COLD_READS,
 }

@@ -143,6 +143,7 @@ def tier(view: NodeView) -> dict[str, object] | None:
         "deleted_topics": deleted_topics(tier),
         "unknown_topics": list(tier.orphans.unknown),
         "scrub": scrub(view.tiering),
+        "tables": asdict(view.tiering.tables.stats),
         "reads": asdict(proxy.stats),
         "reads_usd": proxy.price.of(gets=proxy.stats.gets, get_bytes=proxy.stats.get_bytes),
         "clients": clients(proxy),
@@ -216,7 +217,9 @@ def described_topic(topic: Topic, tiering: Tiering | None = None) -> dict[str, o
         "produced_records": stats.records_in,
         "fetched_bytes": stats.bytes_out,
         "partitions": [
-            described_partition(one) | uploads_of(known.get((topic_id, one.index)))
+            described_partition(one)
+            | uploads_of(known.get((topic_id, one.index)))
+            | table_of(tiering, (topic_id, one.index))
             for one in topic.opened
         ],
         "late_partitions": [
@@ -241,6 +244,22 @@ def uploads_of(tiered: TieredPartition | None) -> dict[str, object]:
         "upload_error": status.last_error,
         "garbage_error": status.garbage_error,
         "fence": None if tiered.prefix.fence is None else str(tiered.prefix.fence),
+    }
+
+
+def table_of(tiering: Tiering | None, key: tuple[str, int]) -> dict[str, object]:
+    """What only a partition with a table has; as of its last conversion."""
+    converter = None if tiering is None else tiering.tables.converters.get(key)
+    if converter is None:
+        return {}
+    table = converter.table
+    return {
+        "table_start": -1 if table is None else table.table_start,
+        "converted_end": -1 if table is None else table.converted_end,
+        "table_rows": 0 if table is None else table.rows,
+        "table_bytes": 0 if table is None else table.bytes,
+        "table_dead_records": 0 if table is None else table.dead_records,
+        "table_error": converter.last_error,
     }
 
 

@@ -63,15 +63,6 @@ def record_batch(columns: Columns, *, topic: str, partition: int) -> pa.RecordBa
     return pa.RecordBatch.from_arrays([arrays[name] for name in SCHEMA.names], schema=SCHEMA)
 
 
-def binary(sizes: Longs, offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> Array:
-    """A column of byte strings; those of size -1 are null."""
-    return pa.Array.from_buffers(
-        pa.binary(),
-        len(sizes),
-        [validity(sizes >= 0), pa.py_buffer(offsets), pa.py_buffer(data)],
-    )
-
-
 def validity(is_there: NDArray[np.bool_]) -> pa.Buffer | None:
     if is_there.all():
         return None
@@ -85,9 +76,8 @@ def offsets_of(sizes: Longs) -> NDArray[np.int32]:
     return offsets
 
 
-def names(sizes: Longs, offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> Array:
+def names(raw: Array) -> Array:
     """Names of headers as text. What is not UTF-8 is read as Java reads it: with U+FFFD."""
-    raw = binary(sizes, offsets, data)
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,7 +1,7 @@
 """The inner loops of the scan, in the part of Python that Numba compiles. Called by `fastscan`.
 
 `walk` finds the fields of every record in payloads that lie end to end; it accepts exactly what
-`records.record` accepts, and notes the batches that it refuses. `walk_headers` and `gather` copy.
+`records.record` accepts, and notes the batches that it refuses. `walk_headers` finds the headers.
 Every position is compared with the end of its batch before it is read.
 """
 
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 Bytes8 = NDArray[np.uint8]
 Longs = NDArray[np.int64]
-Ints = NDArray[np.int32]
 
 SOUND = 0
 REFUSED = 1
@@ -223,12 +222,3 @@ def walk_headers(
             value_at[place] = at
             value_size[place] = size
             place += 1
-
-
-def gather(data: Bytes8, at: Longs, sizes: Longs, offsets: Ints, out: Bytes8) -> None:
-    """Copy fields end to end; `offsets` has one more than there are fields."""
-    for row in range(len(at)):
-        size = sizes[row]
-        if size > 0:
-            start = offsets[row]
-            out[start : start + size] = data[at[row] : at[row] + size]

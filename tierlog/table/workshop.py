@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 SUFFIX = ".table"
 READ_BYTES = 8 << 20
 SENDS_MAX = 3
-HANGS_S = 120.0
-HANGS_BYTES_PER_SECOND = 1 << 20
-"""A worker that is slower than this hangs; the first one may have to compile for a minute."""
+HANGS_S = 900.0
+HANGS_BYTES_PER_SECOND = 256 << 10
+"""A worker that is slower than this hangs. It takes what nobody else wants of the processors, and
+the first one may have to compile: on a busy machine that is minutes."""
 FREE_SHARE = 4
 """A conversion takes a quarter of the free disk at most."""
 
