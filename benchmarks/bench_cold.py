@@ -32,8 +32,8 @@ from benchmarks.coldstage import (
 from benchmarks.gauge import Figures, Gauge, Promise
 from benchmarks.harness import Size, Unavailable
 from cost_model.flow import upload_requests
+from cost_model.scenario import Tiering
 from tests.stores.servers import Missing, Server, minio
-from tierlog.cold.tiersettings import TierSettings
 
 RAW, HOT, OURS = "raw GETs", "hot fetch", "tierlog"
 ROUNDS = 7
@@ -107,9 +107,7 @@ def went_cold(stage: Stage) -> Gauge:
     """Once: the upload that the node made of what follows."""
     made = stage.uploading
     puts = sum(made.get(name, 0) for name in ("put", "put_if_absent", "put_if_match", "put_part"))
-    reckoned = upload_requests(
-        size=stage.segment_bytes, part=TierSettings().single_put_bytes_max, objects=1
-    )
+    reckoned = upload_requests(size=stage.segment_bytes, tiering=Tiering(), objects=1)
 
     def figures() -> Figures:
         return {

@@ -89,7 +89,7 @@ def _write_segment(path: Path, codec: Codec, size: int) -> int:
     rng, offset, written = random.Random(1), 0, 0
     with path.open("wb") as file:
         while written < size:
-            records = []
+            records: list[Record] = []
             plain = 0
             while plain < BATCH_BYTES:
                 value = _event(rng)

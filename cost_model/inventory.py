@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
-from cost_model.bill import NANO, Bill, bill_of
+from cost_model.bill import NANO, Bill, Line, bill_of
 from cost_model.errors import CostError, nearest
 from cost_model.policy import S3_NAMES
 from cost_model.prices import PriceBook
@@ -102,32 +102,24 @@ class Inventory:
 
     def bill(self, name: str, *, warnings: Iterable[str] = ()) -> Bill:
         """Of a month in which it stays as it is. Requests are not part of it."""
-        groups: dict[str, list[ClassUsage]] = {}
-        for standing, usage in self._usages():
-            groups.setdefault(standing, []).append(usage)
-        filled: dict[str, float] = {}
-        priced = {
-            standing: [
-                line
-                for usage in usages
-                for line in usage_lines(usage, self.book, gb=self.gb, filled=filled)
-            ]
-            for standing, usages in groups.items()
-        }
-        return bill_of(name, priced, warnings=warnings)
+        groups: dict[str, list[Line]] = {}
+        for (standing, _, _), lines in self._priced():
+            groups.setdefault(standing, []).extend(lines)
+        return bill_of(name, groups, warnings=warnings)
 
-    def _usages(self) -> Iterator[tuple[str, ClassUsage]]:
+    def _priced(self) -> Iterator[tuple[tuple[str, str, str], list[Line]]]:
+        """Each row with its lines, always in one order: prices have tiers that rows fill up one
+        after the other, and a bill and its split must fill them alike."""
+        filled: dict[str, float] = {}
         rows = self.gathered(lambda place: (place.standing, place.what, place.storage_class))
-        for (standing, what, storage_class), pile in rows.items():
-            yield standing, _usage(what, storage_class, pile)
+        for row, pile in rows.items():
+            usage = _usage(row[1], row[2], pile)
+            yield row, usage_lines(usage, self.book, gb=self.gb, filled=filled)
 
     def split(self, key: Callable[[str], str]) -> dict[str, Decimal]:
         """The bill by `key` of the topic: every line by the billed bytes that each has in it."""
         out: dict[str, Decimal] = {}
-        filled: dict[str, float] = {}
-        rows = self.gathered(lambda place: (place.standing, place.what, place.storage_class))
-        for row, pile in rows.items():
-            lines = usage_lines(_usage(row[1], row[2], pile), self.book, gb=self.gb, filled=filled)
+        for row, lines in self._priced():
             amount = sum((line.amount for line in lines), Decimal(0))
             parts = {
                 place.topic: each.billed_bytes

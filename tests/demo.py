@@ -1,12 +1,14 @@
 """tierlog in a minute: `make demo`.
 
-Starts a node, produces and consumes with a real Kafka client, looks at it with the command line,
-kills it in the middle of a stream of writes, starts it again, and shows that every acknowledged
-record is there. Then the history goes to the object store and leaves the disk, is consumed from
-there, and outlives the disk itself; what the bucket costs is counted. Then simulated power cuts.
-Last, with every broker gone, Spark reads the history from the store. Leaves nothing behind.
+Starts a node, produces and consumes with a real Kafka client in a subscribed group, looks at it
+with the command line, kills it in the middle of a stream of writes, starts it again, and shows that
+every acknowledged record is there. Then the history goes to the object store and leaves the disk; a
+late group catches up through it while its lag is watched; records and group outlive the disk
+itself; what the bucket costs is counted. Then simulated power cuts. Last, with every broker gone,
+Spark reads the history from the store. Leaves nothing behind.
 """
 
+import gzip
 import json
 import logging
 import shutil
@@ -16,6 +18,9 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -26,6 +31,7 @@ from tests.powerloss.search import search
 
 TIERLOG = [sys.executable, "-m", "tierlog"]
 TOPIC = "orders"
+LATE = "late"
 PARTITIONS = 4
 RECORDS = 100_000
 ACKED_BEFORE_KILL = 5_000
@@ -115,17 +121,30 @@ class Writer:
         self._producer.flush(5)
 
 
-def read_all(kafka: str, ends: dict[int, int]) -> dict[tuple[int, int], bytes]:
-    """Every record below the ends, by partition and offset."""
+Reading = tuple[dict[tuple[int, int], bytes], float]
+
+
+def read_all(
+    kafka: str, ends: dict[int, int], *, group: str, at_once: int = 10_000, pause_s: float = 0.0
+) -> Reading:
+    """Every record below the ends, by partition and offset, read by a new group that subscribes;
+    and the seconds since it was given its partitions."""
+    given: list[float] = []
     consumer = Consumer(
-        {"bootstrap.servers": kafka, "group.id": "demo", "enable.auto.commit": False}
+        {
+            "bootstrap.servers": kafka,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 500,
+        }
     )
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in ends])
+    consumer.subscribe([TOPIC], on_assign=lambda *_: given.append(time.perf_counter()))
     found: dict[tuple[int, int], bytes] = {}
     left = set(ends)
     deadline = time.monotonic() + PATIENCE_S
     while left and time.monotonic() < deadline:
-        for message in consumer.consume(10_000, timeout=1.0):
+        time.sleep(pause_s)
+        for message in consumer.consume(at_once, timeout=1.0):
             assert message.error() is None, message.error()
             partition, offset, value = message.partition(), message.offset(), message.value()
             assert partition is not None
@@ -134,8 +153,9 @@ def read_all(kafka: str, ends: dict[int, int]) -> dict[tuple[int, int], bytes]:
             found[partition, offset] = value
             if offset + 1 >= ends[partition]:
                 left.discard(partition)
-    consumer.close()
-    return found
+    took_s = time.perf_counter() - given[0] if given else 0.0
+    consumer.close()  # It commits, and leaves.
+    return found, took_s
 
 
 def ends_of(kafka: str) -> dict[int, int]:
@@ -167,11 +187,9 @@ def produce_and_consume(node: Node) -> Writer:
     if len(writer.acked) != RECORDS:
         raise SystemExit(f"only {len(writer.acked):,} of them were acknowledged")
     say(f"   {len(writer.acked):,} acknowledged, fsynced, in {took_s:.1f} s")
-    began = time.perf_counter()
-    found = read_all(node.kafka, ends_of(node.kafka))
-    took_s = time.perf_counter() - began
+    found, took_s = read_all(node.kafka, ends_of(node.kafka), group="first")
     compare(writer.acked, found)
-    say(f"   {len(found):,} consumed in {took_s:.1f} s, each at its offset with its bytes")
+    say(f"   a group subscribes and consumes {len(found):,} in {took_s:.1f} s, each at its offset")
     return writer
 
 
@@ -179,6 +197,7 @@ def look(node: Node) -> None:
     say("\n3. what the command line sees")
     command(node, "topic", "describe", TOPIC)
     command(node, "consume", TOPIC, "-n", "3", "--json")
+    command(node, "group", "describe", "first")
     say(f"\n   $ curl http://{node.http}/metrics | grep {TOPIC}")
     with urllib.request.urlopen(f"http://{node.http}/metrics", timeout=10) as answer:
         lines = answer.read().decode().splitlines()
@@ -200,7 +219,7 @@ def kill_and_recover(node: Node, data: Path, writer: Writer) -> Node:
     began = time.perf_counter()
     node = Node(data, listen=node.kafka)
     say(f"   serving again after {time.perf_counter() - began:.1f} s, process start included")
-    found = read_all(node.kafka, ends_of(node.kafka))
+    found, _ = read_all(node.kafka, ends_of(node.kafka), group="second")
     compare(writer.acked, found)
     say(f"   all {len(writer.acked):,} acknowledged records are there, at their offsets")
     return node
@@ -243,11 +262,64 @@ def since(began: float) -> str:
     return f"{time.perf_counter() - began:.1f} s"
 
 
-def consume_cold(node: Node, writer: Writer) -> None:
-    began = time.perf_counter()
-    found = read_all(node.kafka, ends_of(node.kafka))
+def consume_cold(node: Node, data: Path, writer: Writer) -> None:
+    """A late group reads the whole history from the store, slowly enough to be watched."""
+    words = ["--topic", TOPIC, "--to-earliest", "--execute"]
+    command(node, "group", "reset", LATE, *words)
+    say(f"\n   $ tierlog group lag {LATE} --watch")
+    ends = ends_of(node.kafka)
+    with ThreadPoolExecutor(1) as pool:
+        reading: list[Future[Reading]] = []
+
+        def begin() -> None:
+            once = len(writer.acked) // 20
+            work = partial(read_all, node.kafka, ends, group=LATE, at_once=once, pause_s=0.3)
+            reading.append(pool.submit(work))
+
+        watch_lag(node, begin)
+        found, took_s = reading[0].result()
     compare(writer.acked, found)
-    say(f"   {len(found):,} records consumed from the store by the same client in {since(began)}")
+    say(
+        f"   {len(found):,} records consumed from the store by a subscribed group in {took_s:.1f} s"
+    )
+    wait_for_copy(data, ends)
+
+
+def watch_lag(node: Node, begin: Callable[[], None]) -> None:
+    """Its first line each time, until the group has caught up; somebody reads from then on."""
+    words = [*TIERLOG, "group", "lag", LATE, "--http", node.http]
+    while subprocess.run(words, capture_output=True, check=False).returncode:
+        time.sleep(0.2)  # The numbers are some seconds old.
+    watching = subprocess.Popen(
+        [*words, "--watch", "--until-caught-up"], stdout=subprocess.PIPE, text=True
+    )
+    assert watching.stdout is not None
+    seen = 0
+    with watching:
+        for line in watching.stdout:
+            if line.startswith(f"{LATE} at "):
+                say(f"   {line.rstrip()}")
+                seen += 1
+                if seen == 1:
+                    begin()
+
+
+def wait_for_copy(data: Path, ends: dict[int, int]) -> None:
+    """What the group committed is in the store within half a minute."""
+    began = time.perf_counter()
+    while copied(data) != ends:
+        if time.perf_counter() - began > PATIENCE_S:
+            raise SystemExit("the offsets of the group are not in the store yet")
+        time.sleep(0.2)
+    say(f"   what it has committed is in the store as well, after {since(began)}")
+
+
+def copied(data: Path) -> dict[int, int]:
+    for path in Path(f"{data}-store").glob("*/cluster/OFFSETS"):
+        for one in json.loads(gzip.decompress(path.read_bytes()))["groups"]:
+            if one["group"] == LATE:
+                return {row["partition"]: row["offset"] for row in one["offsets"]}
+    return {}
 
 
 def lose_the_disk(node: Node, data: Path, writer: Writer) -> Node:
@@ -267,14 +339,15 @@ def lose_the_disk(node: Node, data: Path, writer: Writer) -> Node:
     if made.returncode != 0:
         raise SystemExit(f"restore failed: exit code {made.returncode}")
     node = Node(data)
-    found = read_all(node.kafka, ends_of(node.kafka))
+    found, _ = read_all(node.kafka, ends_of(node.kafka), group="third")
     compare(writer.acked, found)
     say(f"   all {len(writer.acked):,} acknowledged records are there, at their offsets")
+    command(node, "group", "describe", LATE)
     return node
 
 
 def simulated_power_cuts() -> None:
-    say("\n8. the same log on a simulated disk that loses, tears and reorders unsynced writes")
+    say("\n9. the same log on a simulated disk that loses, tears and reorders unsynced writes")
     logging.disable(logging.WARNING)
     found = search(range(4))
     assert not found.failures, found.failures
@@ -294,7 +367,7 @@ def main() -> None:
             look(node)
             node = kill_and_recover(node, data, writer)
             go_cold(node)
-            consume_cold(node, writer)
+            consume_cold(node, data, writer)
             node = lose_the_disk(node, data, writer)
             in_the_store = uploaded(node)
             code = node.stop()
@@ -303,6 +376,7 @@ def main() -> None:
                 node.kill()
         say(f"\n7. SIGTERM: drained, synced, marked clean; exit code {code}")
         assert code == 0
+        say("\n8. what the bucket costs")
         count_and_price(Path(f"{data}-store"))
         simulated_power_cuts()
         say("\n10. no broker runs: Spark reads the history from the store")

@@ -32,8 +32,9 @@ def query(store: str, topic: str, records: int, say: Say) -> None:
         from pyspark.sql import SparkSession
         from pyspark.sql import functions as f
 
+        root = Path(__file__).resolve().parent.parent
         os.environ["PYSPARK_PYTHON"] = sys.executable
-        os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parent.parent)
+        os.environ["PYTHONPATH"] = f"{root / 'tests/spark/path'}:{root}"
         spark = (
             SparkSession.builder.master("local[2]")
             .config("spark.ui.enabled", "false")

@@ -9,6 +9,7 @@ from tests.broker.support import Served
 from tests.groups.conftest import serving_groups
 from tierlog.broker.controller import NewTopic
 from tierlog.broker.errors import InternalTopic
+from tierlog.coordinator.shard import Shard
 from tierlog.sim.disk import SimDisk
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages import delete_groups as deleting
@@ -250,6 +251,53 @@ async def test_offsets_go_with_their_topic(served: Served) -> None:
     await served.create("t", partitions=2)
     (topic,) = await committed(served, 8)
     assert topic.partitions[0].committed_offset == -1
+
+
+async def test_offsets_go_with_a_topic_that_is_made_anew_while_they_are_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk, may_load = SimDisk(), asyncio.Event()
+    async with serving_groups(disk) as served:
+        await served.create("t", partitions=2)
+        await found(served)
+        await commit(served, 8)
+    load = Shard.load
+
+    async def waiting(self: Shard[Any]) -> None:
+        await may_load.wait()
+        await load(self)
+
+    monkeypatch.setattr(Shard, "load", waiting)
+    async with serving_groups(disk) as served:
+        await served.node.controller.delete(served.node.topics.named("t"))
+        await served.create("t", partitions=2)
+        may_load.set()
+        await loaded(served)
+        (topic,) = await committed(served, 8)
+        assert topic.partitions[0].committed_offset == -1
+
+
+@pytest.mark.parametrize("version", [8, 9])
+async def test_offsets_of_many_groups_are_fetched_at_once(served: Served, version: int) -> None:
+    await served.create("t", partitions=2)
+    await found(served)
+    await commit(served, 8)
+    asked = [fetching.OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+    groups = [
+        fetching.OffsetFetchRequestGroup(group_id=GROUP, topics=asked),
+        fetching.OffsetFetchRequestGroup(group_id="nobody", topics=asked),
+        fetching.OffsetFetchRequestGroup(group_id=GROUP, topics=None),
+    ]
+    # Without transactions every offset is stable.
+    request = fetching.OffsetFetchRequest(groups=groups, require_stable=True)
+    response = await served.call(request, version)
+    assert [(one.group_id, one.error_code) for one in response.groups] == [
+        (GROUP, 0),
+        ("nobody", 0),
+        (GROUP, 0),
+    ]
+    found_offsets = [one.topics[0].partitions[0].committed_offset for one in response.groups]
+    assert found_offsets == [42, -1, 42]
 
 
 async def test_offsets_are_forgotten_on_request(served: Served) -> None:

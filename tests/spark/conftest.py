@@ -1,5 +1,6 @@
 """Fixtures: one Spark session and one node for all tests of this folder."""
 
+import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    pytest.importorskip("pyspark")
+    if shutil.which("java") is None:
+        missing("Java")
     if not jars():
         missing("the jars of Spark's Kafka source and s3a")
     with session(tmp_path_factory.mktemp("spark")) as found:

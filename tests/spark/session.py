@@ -30,7 +30,7 @@ ENVIRONMENT = {
     # Workers take another Python otherwise; and they look for `pyspark_tierlog` on the path, where
     # an editable install has only a finder of its own.
     "PYSPARK_PYTHON": sys.executable,
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": f"{ROOT / 'tests/spark/path'}:{ROOT}",
     "SPARK_LOCAL_IP": "127.0.0.1",
     # Of the stores of the tests: executors find keys by the usual AWS chain.
     "AWS_ACCESS_KEY_ID": KEY,
@@ -57,9 +57,12 @@ def missing(what: str) -> None:
 
 @contextmanager
 def session(folder: Path, **confs: str) -> Iterator["SparkSession"]:
-    """A driver in this process, its JVM beside it."""
+    """A driver in this process, its JVM beside it; one that is there already is shared."""
     from pyspark.sql import SparkSession
 
+    if (active := SparkSession.getActiveSession()) is not None:
+        yield active
+        return
     building = (
         SparkSession.builder.master("local[2]")
         .appName("tierlog tests")

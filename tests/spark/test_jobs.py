@@ -60,8 +60,14 @@ def address(node: RunningNode) -> Address:
     return Address(host, int(port))
 
 
+def objects(node: RunningNode, store: str, pattern: str) -> list[Path]:
+    """Of partition 0, as files."""
+    place = f"*/t/{node.topic_id(TOPIC)}/0/{pattern}"
+    return sorted(Path(store.removeprefix("file://")).glob(place))
+
+
 def test_verify_reads_everything_and_finds_a_changed_byte(
-    spark: "SparkSession", store: str
+    spark: "SparkSession", node: RunningNode, store: str
 ) -> None:
     seen: list[tuple[int, int]] = []
     report = verify(
@@ -74,8 +80,7 @@ def test_verify_reads_everything_and_finds_a_changed_byte(
     assert report.partitions == 2
     assert report.segments >= 4
     assert seen[-1] == (report.bytes, report.bytes)
-    victim = sorted(Path(store.removeprefix("file://")).rglob("t/*/0/seg/*.seg"))
-    mine = next(one for one in victim if topic_of(one) == TOPIC)
+    mine = objects(node, store, "seg/*.seg")[0]
     sound = mine.read_bytes()
     try:
         mine.write_bytes(sound[:100] + bytes([sound[100] ^ 1]) + sound[101:])
@@ -86,15 +91,6 @@ def test_verify_reads_everything_and_finds_a_changed_byte(
     assert (finding.topic, finding.partition, finding.start) == (TOPIC, 0, 0)
     with pytest.raises(NotReadable, match="there is no topic nothing"):
         verify(spark, StorePlace(url=store), topics=["nothing"])
-
-
-def topic_of(segment: Path) -> str:
-    import json
-
-    data = segment.read_bytes()
-    size = int.from_bytes(data[-16:-12], "big")
-    footer: dict[str, Any] = json.loads(data[-16 - size : -16])
-    return str(footer["topic"])
 
 
 def source(store: str, node: RunningNode, **more: str) -> Any:
@@ -202,7 +198,7 @@ def test_convert_lists_what_its_tasks_made_and_ends_when_all_is_done(
     report = verify(spark, place, topics=[TOPIC])
     assert report.is_sound
     assert report.files == half_way.files + rest.files
-    file = next(Path(store.removeprefix("file://")).rglob("t/*/0/pq/*.parquet"))
+    file = objects(node, store, "pq/*.parquet")[0]
     sound = file.read_bytes()
     try:
         file.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))

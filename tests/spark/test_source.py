@@ -134,6 +134,15 @@ def test_one_word_leads_from_kafka_to_tierlog(
         spark.conf.unset("spark.tierlog.store")
 
 
+def test_install_binds_the_store_of_a_session(spark: "SparkSession", store: str) -> None:
+    other = spark.newSession()
+    other.conf.set("spark.tierlog.store", store)
+    install(other)
+    frame = other.read.format("tierlog").options(subscribe=TOPIC, minPartitions="4").load()
+    assert frame.rdd.getNumPartitions() >= 4  # Planned before it ran, not by one task.
+    assert frame.count() == 60
+
+
 def test_without_a_store_the_error_says_what_to_do(spark: "SparkSession", store: str) -> None:
     with pytest.raises(Exception, match="give the option store"):
         spark.read.format("tierlog").option("subscribe", TOPIC).load().collect()

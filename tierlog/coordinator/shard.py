@@ -113,6 +113,13 @@ class Shard(Generic[M]):
 
         return self.act(decide)
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether everything that the machine remembers is on the disk: what only reads may be
+        answered at once."""
+        log = self._partition.log
+        return log.log_end <= log.visible_end
+
     def check(self) -> None:
         if self._is_closed:
             raise CoordinatorGone

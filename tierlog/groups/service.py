@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from tierlog.broker.controller import NewTopic
@@ -67,24 +68,27 @@ class GroupCoordinator:
         self._shards = [
             Shard(self._node.env, partition, self._new_machine) for partition in topic.partitions
         ]
-        self._spawn(self._load(list(self._shards)), "groups load")
+        known = {name: one.id for name, one in self._node.topics.by_name.items()}
+        self._spawn(self._load(list(self._shards), known), "groups load")
 
-    async def _load(self, shards: list[Shard[GroupMachine]]) -> None:
+    async def _load(self, shards: list[Shard[GroupMachine]], known: dict[str, bytes]) -> None:
         for shard in shards:
             try:
                 await shard.load()
             except TierlogError:
                 logger.exception("a shard of the group state cannot be loaded")
                 continue
-            self._forget_deleted(shard)
+            self._forget_deleted(shard, known)
             if shard.records_skipped:
                 logger.warning("%d records of the group state say nothing", shard.records_skipped)
 
-    def _forget_deleted(self, shard: Shard[GroupMachine]) -> None:
-        """Topics that went while nobody could write it down."""
-        known = self._node.topics.by_name
+    def _forget_deleted(self, shard: Shard[GroupMachine], known: dict[str, bytes]) -> None:
+        """Topics that went while nobody could write it down; also those whose name was used again
+        since the loading began: nobody could commit to them yet."""
+        topics = self._node.topics.by_name
         places = (place for of_group in shard.machine.offsets.values() for place in of_group)
-        gone = {topic for topic, _ in places if topic not in known}
+        kept = {name for name, one in topics.items() if known.get(name) == one.id}
+        gone = {topic for topic, _ in places if topic not in kept}
         if gone:
             shard.carry_out(shard.machine.forget_topics(gone))
 
@@ -201,6 +205,7 @@ def limits_of(node: Node) -> GroupLimits:
     )
 
 
+@lru_cache(maxsize=10_000)
 def java_hash(text: str) -> int:
     """`String.hashCode`, made positive as Kafka does: clients and tools find a group's partition
     by it."""

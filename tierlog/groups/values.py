@@ -6,17 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tierlog.coordinator.step import Step
-from tierlog.groups.formats import StateRecord
 from tierlog.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from tierlog.groups.assigning import Spot
+    from tierlog.groups.formats import StateRecord
 
 NO_GENERATION = -1
 MEMBER_EPOCH_FROM = 9
 """Versions of OffsetCommit and OffsetFetch that carry the epoch of a consumer group's member."""
 
-GroupStep: TypeAlias = Step[StateRecord]
+if TYPE_CHECKING:
+    GroupStep: TypeAlias = Step[StateRecord]
+else:
+    GroupStep = Step  # A call of the alias takes longer than that of the class.
 
 
 class Protocol(NamedTuple):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tierlog.table.scan import Dead
 
 ZSTD_LEVEL = 1
-"""Faster than 3, and not larger, on what was measured (`docs/adr/0017-table.md`)."""
+"""Faster than 3, and not larger, on what was measured (`docs/adr/0018-table.md`)."""
 BLOOM_FPP = 0.01
 SINK_BYTES = 1 << 20
 
