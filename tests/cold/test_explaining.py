@@ -129,8 +129,12 @@ def test_a_topic_that_is_not_tiered_expires_from_the_disk() -> None:
 
 def test_a_segment_is_being_uploaded_then_waits_to_be_published() -> None:
     segments = [local(0, 10), local(10, 20), local(20, 30)]
-    states = [row.state for row in explain(facts(local=segments, sending=10, sent_end=10))]
-    assert states == [State.UPLOADED, State.UPLOADING, State.SEALED]
+    rows = list(explain(facts(local=segments, sending=10, sent_end=10)))
+    assert [row.state for row in rows] == [State.UPLOADED, State.UPLOADING, State.SEALED]
+    assert [(row.reasons[0].step, row.reasons[0].why) for row in rows[:2]] == [
+        (Step.PUBLISH, Why.UNDER_WAY),
+        (Step.UPLOAD, Why.UNDER_WAY),
+    ]
     away = StoreHealth(away_since_ms=NOW)
     first = next(explain(facts(local=segments, sent_end=10, store=away)))
     assert (first.reasons[0].step, first.reasons[0].why) == (Step.PUBLISH, Why.STORE_AWAY)

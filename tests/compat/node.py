@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-START_S = 30.0
+START_S = 90.0
 STOP_S = 30.0
 _READY = re.compile(r"^tierlog ready kafka=([\d.]+:\d+) http=(\S+) node=1 store=\S+$")
 

@@ -56,7 +56,9 @@ def fill(log: Log) -> int:
     raise AssertionError("the disk never filled up")
 
 
-def test_an_append_that_would_eat_into_the_reserve_is_refused_and_nothing_is_lost() -> None:
+def test_an_append_that_would_eat_into_the_reserve_is_refused_and_nothing_is_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     disk = SimDisk(capacity=64 << 20)
     syncs = ManualSyncs()
     directory = LogDirectory(env_on(disk), "/data", syncs=syncs, reserve_bytes=1 << 20)
@@ -65,9 +67,13 @@ def test_an_append_that_would_eat_into_the_reserve_is_refused_and_nothing_is_los
     syncs.run_all()
     disk.capacity = disk.used + (1 << 20) + 100
     end = fill(log)
+    assert fill(log) == end
+    assert [line.levelname for line in caplog.records] == ["ERROR"], "told once"
+    assert directory.is_full
     syncs.run_all()
     assert log.durable_end == end
     disk.capacity = 64 << 20
+    assert [directory.is_full] == [False], "whether or not somebody appends"
     assert append_values(log, b"after").base_offset == end
     syncs.run_all()
     assert sorted(read_values(log)) == list(range(end + 1))
@@ -115,10 +121,10 @@ def test_a_roll_on_a_full_disk_leaves_the_log_as_it_was() -> None:
     log, syncs = open_log(disk)
     append_values(log, b"x")
     free = disk.capacity
-    log._directory._reserve_bytes = 1 << 50
+    log._directory.reserve_bytes = 1 << 50
     with pytest.raises(DiskFull):
         log.roll()
-    log._directory._reserve_bytes = 0
+    log._directory.reserve_bytes = 0
     assert (len(log.segments), disk.capacity) == (1, free)
     assert append_values(log, b"y").base_offset == 1
     syncs.run_all()

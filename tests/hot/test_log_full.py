@@ -51,7 +51,7 @@ def test_a_trim_on_a_full_disk_waits_for_space() -> None:
 def full_and_expired(disk: SimDisk) -> tuple[Log, ManualSyncs]:
     """Two segments, the second active, on a disk that has its reserve left and nothing else."""
     log, syncs = two_segments(disk)
-    log._directory._reserve_bytes = 1 << 20
+    log._directory.reserve_bytes = 1 << 20
     disk.capacity = disk.used + (1 << 16)
     with pytest.raises(DiskFull):
         log.roll()

@@ -17,6 +17,7 @@ import pytest
 from tests.broker.requests import create, fetch, metadata, produce
 from tests.hot.support import batch, values_of
 from tests.integration.running import LIMIT_S, Raw, Running, framed, launch, running, within
+from tierlog.hot.directory import RESERVE_BYTES
 from tierlog.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -267,6 +268,10 @@ def test_a_full_disk_refuses_writes_and_keeps_what_was_acknowledged(
         assert within(60, lambda: bool(load.codes - {0}))
         load.stop()
         assert load.codes == {0, ErrorCode.KAFKA_STORAGE_ERROR}
+        words = "producing is refused" if refuse_bytes else "nothing is appended"
+        assert node.log().count(words) == 1
+        mark = float(max(refuse_bytes, RESERVE_BYTES))
+        assert f"\ntierlog_disk_refuse_below_bytes {mark}\n" in node.metrics()
         assert_all_there(node, load)
     with running(tmp_path, *marks) as node:
         assert_all_there(node, load)

@@ -86,7 +86,12 @@ class Node:
         self.api_versions: list[ApiVersion] = []
         self.catalogue = Catalogue(metastore, directory, settings)
         self.producer_ids = ProducerIds(metastore)
-        self.space = Space(env.disk, directory.path, marks(env, settings, directory.path))
+        self.space = Space(
+            env.disk,
+            directory.path,
+            marks(env, settings, directory.path),
+            reserve_bytes=directory.reserve_bytes,
+        )
         self.controller = Controller(
             metastore, self.catalogue, settings, rng=env.rng, space=self.space
         )
@@ -150,7 +155,7 @@ class Node:
     def hours_left(self) -> float:
         """Until producers are refused for want of room, at the present rate; infinity where the
         disk does not fill up."""
-        room = self.space.free_bytes - self.space.marks.refuse_bytes
+        room = self.space.free_bytes - self.space.refused_below
         return self.filling.hours_left(room, is_draining=self.is_draining)
 
     @property

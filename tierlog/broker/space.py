@@ -40,14 +40,17 @@ class Space:
         "_fence",
         "_is_refusing",
         "_path",
+        "_reserve_bytes",
         "free_bytes",
         "is_pressing",
         "marks",
         "throttle_ms",
     )
 
-    def __init__(self, disk: Disk, path: str, marks: Marks) -> None:
+    def __init__(self, disk: Disk, path: str, marks: Marks, *, reserve_bytes: int = 0) -> None:
+        """`reserve_bytes`: what the log leaves of itself, and refuses appends for."""
         self._disk = disk
+        self._reserve_bytes = reserve_bytes
         self._path = path
         self.marks = marks
         self._fence: TierlogError | None = None
@@ -57,6 +60,11 @@ class Space:
         """Whether producers must be slowed down or refused. Asked with every produce."""
         self.free_bytes = 0
         self.look()
+
+    @property
+    def refused_below(self) -> int:
+        """Free bytes below which producers come to nothing, for one reason or the other."""
+        return max(self.marks.refuse_bytes, self._reserve_bytes)
 
     @property
     def is_refusing(self) -> bool:

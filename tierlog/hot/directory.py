@@ -35,6 +35,9 @@ LOCK = ".lock"
 RESERVE_BYTES = 64 << 20
 """Kept free for checkpoints, indexes and snapshots, so that a full disk can still be closed."""
 
+ROOM_BYTES = 16 << 20
+"""More than the reserve by this much, and a full disk counts as over."""
+
 FILES_MAX = 1024
 OPENINGS_MAX = 4
 """Logs that open side by side: the threads are shared with the sync jobs of those that are open."""
@@ -61,7 +64,11 @@ class LogDirectory:
     ) -> None:
         self.env = env
         self.path = path
-        self._reserve_bytes = reserve_bytes
+        self.reserve_bytes = reserve_bytes
+        """Free bytes that appends leave, whatever else is asked of the disk."""
+        self._refused_bytes = 0
+        """Of the append that the reserve did not allow, if that was the last one."""
+        self._is_full_told = False
         make_directory(env.disk, path)
         try:
             self._lock = env.disk.lock(f"{path}/{LOCK}")
@@ -98,11 +105,26 @@ class LogDirectory:
     def claim(self, size: int) -> None:
         """Raise `DiskFull` when `size` more bytes would eat into the reserve."""
         free = self.disk.free_bytes(self.path)
-        if free - size < self._reserve_bytes:
-            raise DiskFull(
-                f"{self.path} has {free} bytes free; {self._reserve_bytes} are kept in reserve: "
-                "free some space, shorten local retention or see why uploads lag"
-            )
+        if free - size >= self.reserve_bytes:
+            self._refused_bytes = 0
+            # A small append may fit where a large one did not: that is not yet room.
+            self._is_full_told &= free < self.reserve_bytes + ROOM_BYTES
+            return
+        self._refused_bytes = size
+        full = DiskFull(
+            f"{self.path} has {free} bytes free; {self.reserve_bytes} are kept in reserve: "
+            "free some space, shorten local retention or see why uploads lag"
+        )
+        if not self._is_full_told:
+            logger.error("%s. Until then nothing is appended", full)
+            self._is_full_told = True
+        raise full
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the last append was refused, and would be again."""
+        size = self._refused_bytes
+        return size > 0 and self.disk.free_bytes(self.path) - size < self.reserve_bytes
 
     def names(self) -> list[str]:
         """The partitions that have a directory here, open or not. Blocks for a listing."""

@@ -342,7 +342,7 @@ DISK: Final = (
         "tierlog_disk_refuse_below_bytes",
         "gauge",
         "With less room than this, producing is refused.",
-        once(lambda view: view.node.space.marks.refuse_bytes),
+        once(lambda view: view.node.space.refused_below),
     ),
     Family(
         "tierlog_open_log_files",
