@@ -70,6 +70,8 @@ EXPIRING = {
 }
 """In one seed of three records expire, and their objects are deleted within seconds."""
 COMMON = {"tierlog.upload.lag.max.ms": "2000", "index.interval.bytes": "256"}
+TABLES: dict[bool, dict[str, str]] = {True: {}, False: {"tierlog.table.enable": "false"}}
+"""In one seed of five history is kept as a table, too: it makes a seed several times as long."""
 WRITES = 25
 STEPS_MAX = 300_000
 """Some ten thousand callbacks are a seed, a hundred thousand one with hours of outage."""
@@ -188,7 +190,7 @@ async def make_topics(env: Env, ledger: ColdLedger) -> None:
     async with WatchedClient(ledger, env) as client:
         for name, (count, configs) in TOPICS.items():
             more = EXPIRING[name] if ledger.oracle.expires else {}
-            wanted = configs | COMMON | more
+            wanted = configs | COMMON | more | TABLES[ledger.world.seed % 5 == 0]
             made = await client.create_topics(name, partitions=count, configs=wanted)
             topic_id = made[name].topic_id.hex()
             places = [Place(name, topic_id, index) for index in range(count)]

@@ -21,6 +21,7 @@ CONFIGS = {
     "segment.bytes": "1024",
     "local.retention.ms": "500",
     "tierlog.upload.lag.max.ms": "2000",
+    "tierlog.table.enable": "false",
 }
 SWEPT_S = 900
 """How long after the last fault something of it may be left: a sweep that fails is put off for a

@@ -9,6 +9,7 @@ pages and objects with nothing but their formats, and holds them to this:
   what is gone, and of all that HEAD forgets.
 - U10: the log start moves by DeleteRecords, or by retention over whole segments that are published.
 - P2: an offset that was published keeps its bytes for ever.
+- Every TABLE tiles what it covers with files that are there (`cold_table`).
 """
 
 from collections import defaultdict
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from tests.simulation import cold_table
 from tierlog.cold import chain
 from tierlog.cold.clusterstate import ClusterState, decode_state
 from tierlog.cold.codec import decode_head, decode_page, open_page
@@ -34,9 +36,13 @@ from tierlog.objectstore.shelf import Shelf
 from tierlog.records.batch import iter_batches, validate_stored
 from tierlog.sim.bucket import Landed, SimBucket
 from tierlog.sim.world import SimWorld
+from tierlog.table.codec import decode_table
+from tierlog.table.manifest import Table
 
 HEAD = "/HEAD"
 STATE = "/cluster/STATE"
+OFFSETS = "/cluster/OFFSETS"
+"""Replaced like STATE; `tests.simulation.offsets` looks at what it says."""
 PROBE = "probe/"
 
 
@@ -87,6 +93,8 @@ class Oracle:
     """Off while the store lies: then only what no lie can excuse is held against anybody."""
     heads: dict[Where, Head] = field(default_factory=dict)
     """What the bucket says now."""
+    tables: dict[str, Table] = field(default_factory=dict)
+    """By key."""
     ends: dict[Where, int] = field(default_factory=lambda: defaultdict(int))
     """The highest end that was ever published."""
     trims: dict[Where, int] = field(default_factory=lambda: defaultdict(int))
@@ -129,13 +137,25 @@ class Oracle:
                 full = key.partition(RECEIPTS)[0] + one.key
                 require(full not in self.shelf.items, f"{key} tells of {one.key}, which is there")
                 self.told.add(full)
-        elif not key.endswith(STATE):
+        elif key.endswith(cold_table.TABLE):
+            self._table_landed(write)
+        elif not key.endswith((STATE, OFFSETS)):
             found = sha256(write.item.data).hexdigest()
             before = self.hashes.setdefault(key, found)
             require(before == found, f"{key} was written twice, with other bytes")
             # Nothing of ours is ever wrong here: whoever repairs it was misled.
             is_over = write.kind in ("put", "put_if_match")
             require(not is_over or not self.trusts, f"{key} is sound, and was written over")
+
+    def _table_landed(self, write: Landed) -> None:
+        data, before = write.item.data, self.tables.get(write.key)
+        table = decode_table(data, key=write.key)
+        end = self.ends[Where(table.topic_id, table.partition)]
+        if self.trusts:
+            found = cold_table.faults(self.shelf, data, key=write.key, before=before, end=end)
+            for sentence in found:
+                require(False, sentence)
+        self.tables[write.key] = table
 
     def _state_landed(self, state: ClusterState) -> None:
         """The note of a deletion goes once all is gone, of which the receipt is the proof."""
@@ -152,8 +172,12 @@ class Oracle:
         for where in [one for one in self.heads if one.topic_id in self.noted]:
             del self.heads[where]
         referenced = {key for head in self.heads.values() for key in self._referenced(head)}
+        for at, table in self.tables.items():
+            prefix = at.removesuffix(cold_table.TABLE) + "/"
+            listed = cold_table.hashes(self.shelf, table, prefix)
+            referenced |= {prefix + name for name in listed}
         for key in keys:
-            require(key not in referenced, f"{key} was deleted, and HEAD refers to it")
+            require(key not in referenced, f"{key} was deleted, and is referred to")
             was_published = "seg/" in key and "seg/" + key.partition("seg/")[2] in self.checked
             sentence = f"{key} was published and deleted, and no HEAD called it garbage"
             require(not was_published or key in self.garbage, sentence)

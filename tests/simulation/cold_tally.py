@@ -20,6 +20,7 @@ FEATURES = (
     "scrubs",
     "restores",
     "rewinds",
+    "tables",
 )
 
 
@@ -38,6 +39,7 @@ def tally(lives: ColdLives, ledger: ColdLedger) -> Counter[str]:
             "scrubs": sum(one.scrubbed_bytes > 0 for one in stats),
             "restores": lives.restore_count,
             "rewinds": sum(map(len, ledger.past.rewinds.values())),
+            "tables": sum(one.version for one in oracle.tables.values()),
         }
     )
 
