@@ -285,7 +285,7 @@ class TopicConfig:
         "Stricter rules: fsync before every answer, broker timestamps, no compaction, retention "
         "that may grow but never shrink.",
     )
-    # A label and nothing more: `tierlog cost actual --by owner` adds up by it.
+    # A label and nothing more: `tierlog cost actual` adds up by it, too.
     tierlog_owner: str = text(
         "tierlog.owner", "", "Who pays for the topic: a team, a cost centre; any words."
     )
