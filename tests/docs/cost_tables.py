@@ -4,7 +4,7 @@ what a month costs in the README, with its plot.
 `python -m tests.docs.cost_tables` writes them; a test compares.
 """
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from cost_model import load, plan
@@ -58,7 +58,8 @@ def drawn() -> str:
     from cost_model import plots
 
     given = example(DRAWN)
-    bills = [plan(given), *(plan(preset(name, given)) for name in PRESETS)]
+    ours = replace(plan(given), name="tierlog")
+    bills = [ours, *(plan(preset(name, given)) for name in PRESETS)]
     return plots.svg(plots.components(bills)) + "\n"
 
 
