@@ -83,6 +83,7 @@ class LocalTasks:
         await self._places.acquire()
         # Whoever asked may give up; the place is taken until the worker is done with it, or ended.
         watched = self.spawn(self._watched(call, args, limit_s), name="worker process's watch")
+        watched.add_done_callback(_unheard)
         return await asyncio.shield(watched)
 
     async def _watched(
