@@ -62,9 +62,11 @@ class ColdServed(Served):
     """A running node with a bucket."""
 
     async def tiered(self, name: str, *, partitions: int = 1, **configs: str) -> Topic:
-        """A topic that seals when told, drops what is cold at once, and keeps it there."""
+        """A topic that seals when told, drops what is cold at once, and keeps it there. Without a
+        table, which would ask the store, too."""
         wanted = {"local_retention_ms": "0", "segment_ms": NEVER_MS, "retention_ms": "-1"} | configs
         wanted.setdefault("tierlog_upload_lag_max_ms", NEVER_MS)
+        wanted.setdefault("tierlog_table_enable", "false")
         return await self.create(name, partitions=partitions, **wanted)
 
     def at(self, name: str, index: int = 0) -> Partition:

@@ -83,10 +83,8 @@ def test_a_key_that_is_unknown_gets_the_nearest(tierlog: Cli, tmp_path: Path) ->
     path = tmp_path / "s.yaml"
     path.write_text("worklod: {}\n")
     outcome = tierlog("cost", "plan", "-f", str(path))
-    assert (outcome.code, outcome.err) == (
-        2,
-        "tierlog: worklod: unknown key; did you mean workload?\n",
-    )
+    assert outcome.code == 2
+    assert "worklod: unknown key; did you mean workload? known are billing, " in outcome.err
 
 
 def test_a_file_that_is_not_there_is_a_failure(tierlog: Cli) -> None:
@@ -123,7 +121,8 @@ def test_compare_sets_kafka_beside_a_scenario(tierlog: Cli) -> None:
 def test_sensitivity_draws_the_widest_bar_first(tierlog: Cli) -> None:
     outcome = tierlog("cost", "sensitivity", "-f", COMPLIANCE)
     assert outcome.lines[3].startswith("workload.write")
-    assert outcome.lines[3].endswith("█" * 24)
+    bars = [line.count("█") for line in outcome.lines[3:-1]]
+    assert bars[0] == max(bars) > bars[-1]
     assert "more move it by at most" in outcome.lines[-1]
     only = tierlog("cost", "sensitivity", "-f", COMPLIANCE, "--input", "reads.replay", "--json")
     assert [each["path"] for each in json.loads(only.out)] == ["reads.replay"]

@@ -139,7 +139,8 @@ def test_the_listing_is_referenced_and_garbage_and_orphans_and_metadata_to_the_b
 ) -> None:
     bucket, listing, put = filled
     cluster = next(iter(listing())).partition("/")[0]
-    head = next(key for key in listing() if key.endswith("0/HEAD"))
+    living = f"{bucket.ids['orders']}/0/HEAD"
+    head = next(key for key in listing() if key.endswith(living))
     # An upload and a file of a table that nobody published.
     place = head.removesuffix("HEAD")
     name = f"{0:020d}-{9:020d}-e00000000-n00001-{7:016x}.seg"

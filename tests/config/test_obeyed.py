@@ -21,8 +21,10 @@ OF_ITSELF = (ROOT / "config" / "node.py").read_text()
 
 
 def has_reader(line: Definition, owner: str) -> bool:
-    """Whether the attribute is read off something that is called like its owner."""
-    return re.search(rf"\b_?{owner}\.{line.attribute}\b", READERS) is not None
+    """Whether the attribute is read off something that is called like its owner, or by its name
+    off what the bucket says of a topic."""
+    by_name = f'configs.get("{line.name}"'
+    return by_name in READERS or re.search(rf"\b_?{owner}\.{line.attribute}\b", READERS) is not None
 
 
 def is_read_by_the_table(line: Definition) -> bool:

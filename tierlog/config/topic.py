@@ -287,7 +287,7 @@ class TopicConfig:
     )
     # A label and nothing more: `tierlog cost actual` adds up by it, too.
     tierlog_owner: str = text(
-        "tierlog.owner", "", "Who pays for the topic: a team, a cost centre; any words."
+        "tierlog.owner", "nobody", "Who pays for the topic: a team, a cost centre; any words."
     )
     tierlog_table_enable: bool = flag(
         "tierlog.table.enable",
