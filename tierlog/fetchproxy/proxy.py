@@ -217,6 +217,9 @@ class FetchProxy:
             self.stats.reads_shared += 1
             return read
         if len(self._reads) >= self._settings.reads_max:
+            # One that has ended may not have been taken out yet, and whoever it woke asks now.
+            self._reads = {at: one for at, one in self._reads.items() if not one.done()}
+        if len(self._reads) >= self._settings.reads_max:
             self.stats.reads_refused += 1
             raise TooManyReads(f"{len(self._reads)} cold reads are under way")
         if stream is None:
