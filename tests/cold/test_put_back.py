@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
@@ -11,6 +12,7 @@ from tierlog.cold.changes import MoveLogStart
 from tierlog.cold.codec import encode_head
 from tierlog.cold.head import Head
 from tierlog.cold.scrubrepair import ScrubRepair
+from tierlog.cold.uploader import PartitionUploader
 from tierlog.objectstore.shelf import Shelf
 from tierlog.types import LeaderEpoch, Offset
 
@@ -61,6 +63,24 @@ def test_an_object_that_a_successor_let_go_is_not_put_back() -> None:
         assert reason is not None
         assert "another leader's" in reason
         assert key not in bucket_of(node).shelf.items
+
+    play_node(scenario)
+
+
+def test_without_a_last_look_at_head_it_would_be() -> None:
+    """The bug of a zombie whose scrubber sent again what a receipt had told of."""
+
+    async def listed(*_: object) -> bool:
+        return True
+
+    async def scenario(node: TierNode) -> None:
+        head = await filled(node, 6)
+        key = KEYS.full(head.entries[2].key)
+        succeed(node)
+        del bucket_of(node).shelf.items[key]
+        with patch.object(PartitionUploader, "_still_lists", listed):
+            await node.partition.uploader.put_back(head.entries[2], head)
+        assert key in bucket_of(node).shelf.items
 
     play_node(scenario)
 

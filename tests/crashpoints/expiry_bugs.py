@@ -12,7 +12,6 @@ from tierlog.cold import changes, collector, expiry, invariants
 from tierlog.cold.collector import PartitionCollector
 from tierlog.cold.head import Head
 from tierlog.cold.publisher import Draft
-from tierlog.cold.uploader import PartitionUploader
 
 
 @contextmanager
@@ -74,16 +73,6 @@ def grace_forgotten() -> AbstractContextManager[object]:
     )
 
 
-def put_back_unasked() -> AbstractContextManager[object]:
-    """A zombie's scrubber misses what its successor deleted, and sends it again. Only a zombie does
-    it: `FOUND_BY_A_ZOMBIE`."""
-
-    async def listed(*_: Any) -> bool:
-        return True
-
-    return patch.object(PartitionUploader, "_still_lists", listed)
-
-
 @contextmanager
 def _both(*patches: AbstractContextManager[object]) -> Iterator[None]:
     with ExitStack() as stack:
@@ -110,5 +99,3 @@ BUGS = (
     Bug("a hold is ignored", hold_ignored, ("expire",)),
     Bug("collected without asking again, grace or not", grace_forgotten, ("collect",)),
 )
-
-FOUND_BY_A_ZOMBIE = Bug("put back what a successor let go", put_back_unasked, ("expire",))

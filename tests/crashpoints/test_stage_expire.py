@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.crashpoints.bugs import Bug
-from tests.crashpoints.expiry_bugs import BUGS, FOUND_BY_A_ZOMBIE
+from tests.crashpoints.expiry_bugs import BUGS
 from tests.crashpoints.member import PLACES
-from tests.crashpoints.points import End, Shot
+from tests.crashpoints.points import End
 from tests.crashpoints.stage_expire import TALE, tell
 from tests.crashpoints.stages import EXPIRY
 from tierlog.sim.storefaults import When
@@ -60,16 +60,3 @@ def test_nothing_is_lost_or_untold_wherever_it_stops(first: int) -> None:
 def test_the_story_finds_a_planted_bug(bug: Bug) -> None:
     with bug.plant():
         assert tell(None).problems
-
-
-@pytest.mark.slow
-def test_a_zombie_that_puts_back_what_its_successor_deleted_is_found() -> None:
-    with FOUND_BY_A_ZOMBIE.plant():
-        calls = tell(None).gate.points
-        shots = [
-            Shot(point.number, When.BEFORE, End.RESTORED)
-            for point in calls
-            if point.stage == "expire" and point.what.startswith("get ") and "/page/" in point.what
-        ]
-        found = (problem for shot in reversed(shots) for problem in tell(shot).problems)
-        assert "was written twice" in next(found, "nothing")
