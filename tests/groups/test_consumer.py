@@ -426,7 +426,23 @@ def test_an_empty_group_without_offsets_is_forgotten(bench: ConsumerBench) -> No
     bench.carry_out(bench.machine.expire_offsets(bench.now))
     one.leave()
     bench.carry_out(bench.machine.expire_offsets(bench.now))
+    assert bench.machine.groups
+    bench.wait(bench.limits.offsets_retention_ms)
+    bench.carry_out(bench.machine.expire_offsets(bench.now))
     assert not bench.machine.groups
+
+
+def test_offsets_outlive_the_last_member_for_their_whole_time(bench: ConsumerBench) -> None:
+    """Committed long ago, by a member that stayed: they count from when it left."""
+    (one,) = settled(bench, 1)
+    bench.commit(one.id, 1, 0)
+    bench.now_ms += bench.limits.offsets_retention_ms + 1
+    one.leave()
+    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    assert bench.machine.offsets[GROUP]
+    bench.wait(bench.limits.offsets_retention_ms)
+    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    assert not bench.machine.offsets.get(GROUP)
 
 
 def test_offsets_of_topics_that_are_read_cannot_be_deleted(bench: ConsumerBench) -> None:

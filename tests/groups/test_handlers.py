@@ -9,6 +9,7 @@ from tests.broker.support import Served
 from tests.groups.conftest import serving_groups
 from tierlog.broker.controller import NewTopic
 from tierlog.broker.errors import InternalTopic
+from tierlog.config.errors import InvalidConfig
 from tierlog.coordinator.shard import Shard
 from tierlog.sim.disk import SimDisk
 from tierlog.wire.error_codes import ErrorCode
@@ -377,3 +378,19 @@ async def test_nobody_but_the_node_makes_or_writes_the_topic_of_the_state(served
     assert not topic.config.remote_storage_enable
     with pytest.raises(InternalTopic):
         await served.node.controller.add_partitions(topic, 60)
+
+
+async def test_the_topic_of_the_state_is_neither_deleted_nor_turned_into_another(
+    served: Served,
+) -> None:
+    """Offsets would go: with the topic, or with segments that leave the disk."""
+    await found(served)
+    topic, controller = served.node.topics.named("__consumer_offsets"), served.node.controller
+    with pytest.raises(InternalTopic):
+        await controller.delete(topic)
+    with pytest.raises(InvalidConfig, match="stays compacted"):
+        await controller.replace_configs(topic, {"segment.bytes": "1048576"})
+    await controller.replace_configs(
+        topic, {"segment.bytes": "1048576", "cleanup.policy": "compact"}
+    )
+    assert topic.config.cleanup_policy == {"compact"}

@@ -25,6 +25,7 @@ from tierlog.broker.errors import (
 )
 from tierlog.broker.topics import INTERNAL, Topic, check_name, collides_with
 from tierlog.config import altered, check_change, topic_config
+from tierlog.config.errors import InvalidConfig
 from tierlog.metastore import Compare, Delete, Put, values
 from tierlog.metastore.values import DeletedState, PartitionState, TopicState
 
@@ -193,6 +194,8 @@ class Controller:
         """Nobody finds the topic any more when this returns; its files go after that."""
         if not self._settings.delete_topic_enable:
             raise TopicDeletionDisabled("delete.topic.enable is false on this cluster")
+        if topic.is_internal:
+            raise InternalTopic(topic.name)  # Every group's offsets would go with it.
         key = values.topic_key(topic.id)
         for _ in range(TRIES):
             known = await self._metastore.get(key)
@@ -302,6 +305,9 @@ class Controller:
         base = topic.overrides
         config = topic_config(overrides, self._settings)
         check_change(topic.config, config)
+        if topic.is_internal and config.cleanup_policy != {"compact"}:
+            # Its state is read from the local log, where the last record of a key stays for good.
+            raise InvalidConfig("cleanup.policy", f"{topic.name} stays compacted, and nothing else")
         if validate_only:
             return True
         key = values.topic_key(topic.id)

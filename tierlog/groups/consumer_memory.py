@@ -73,11 +73,6 @@ class ConsumerMemory:
         return not self.members
 
     @property
-    def since_wall_ms(self) -> int:
-        """Nothing of it is written down: offsets count from their commits on."""
-        return -1
-
-    @property
     def state(self) -> ConsumerState:
         if not self.members:
             return ConsumerState.EMPTY

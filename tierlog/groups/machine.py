@@ -67,6 +67,8 @@ class GroupMachine:
         self._wakes: list[tuple[float, str]] = []
         self._armed: dict[str, float] = {}
         """The earliest time at which each group is in `_wakes`."""
+        self._empty_since: dict[str, int] = {}
+        """Of consumer groups: when they were first seen without members, by the wall clock."""
 
     # Remembering
 
@@ -365,8 +367,9 @@ class GroupMachine:
         for group_id in self.group_ids():
             group = self.groups.get(group_id)
             if group is not None and not group.is_empty:
+                self._empty_since.pop(group_id, None)
                 continue
-            since = -1 if group is None else group.since_wall_ms
+            since = self._since(group_id, group, now)
             kept = 0
             for place, one in self.offsets.get(group_id, {}).items():
                 if now.wall_ms - max(one.wall_ms, since) >= self._limits.offsets_retention_ms:
@@ -376,7 +379,15 @@ class GroupMachine:
             is_old = now.wall_ms - since >= self._limits.offsets_retention_ms
             if group is not None and not kept and is_old and not group.members:
                 step.records += self._group_tombstones(group_id)
+                self._empty_since.pop(group_id, None)
         return step
+
+    def _since(self, group_id: str, group: Group | None, now: Now) -> int:
+        """Since when it has had no members. A consumer group's records do not tell: it is since
+        somebody looked, and a restart looks anew, so that offsets stay rather too long."""
+        if isinstance(group, ConsumerGroup):
+            return self._empty_since.setdefault(group_id, now.wall_ms)
+        return -1 if group is None else group.since_wall_ms
 
     def _classic(self, group_id: str) -> ClassicGroup | None:
         group = self.groups.get(group_id)

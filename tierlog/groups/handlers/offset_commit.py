@@ -33,28 +33,40 @@ IDS_FROM: Final = 10
 
 
 async def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
-    topics = [_named(one, call) for one in request.topics]
-    commits = [
-        Commit(
-            name,
-            each.partition_index,
-            each.committed_offset,
-            each.committed_leader_epoch,
-            each.committed_metadata or "",
-            _id_of(name, call),
-        )
-        for one, (name, error) in zip(request.topics, topics, strict=True)
-        if error is ErrorCode.NONE
-        for each in one.partitions
-        if _is_there(name, each.partition_index, call)
-    ]
-    errors = iter(await _commit(request, commits, call))
+    commits: list[Commit] = []
+    # Settled before anything is waited for: topics come and go meanwhile.
+    plans = [_plan(one, commits, call) for one in request.topics]
+    errors = await _commit(request, commits, call)
     return OffsetCommitResponse(
-        topics=[
-            _answer(one, name, error, errors, call)
-            for one, (name, error) in zip(request.topics, topics, strict=True)
-        ]
+        topics=[_answer(one, plan, errors) for one, plan in zip(request.topics, plans, strict=True)]
     )
+
+
+def _plan(
+    asked: OffsetCommitRequestTopic, commits: list[Commit], call: Call
+) -> list[int | ErrorCode]:
+    """For each partition the number of its commit, which is added to `commits`, or what is wrong
+    with it."""
+    name, error = _named(asked, call)
+    plan: list[int | ErrorCode] = []
+    for each in asked.partitions:
+        if error is not ErrorCode.NONE:
+            plan.append(error)
+        elif not _is_there(name, each.partition_index, call):
+            plan.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            plan.append(len(commits))
+            commits.append(
+                Commit(
+                    name,
+                    each.partition_index,
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    each.committed_metadata or "",
+                    _id_of(name, call),
+                )
+            )
+    return plan
 
 
 async def _commit(
@@ -97,21 +109,16 @@ def _is_there(name: str, index: int, call: Call) -> bool:
 
 
 def _answer(
-    asked: OffsetCommitRequestTopic,
-    name: str,
-    error: ErrorCode,
-    errors: object,
-    call: Call,
+    asked: OffsetCommitRequestTopic, plan: list[int | ErrorCode], errors: Sequence[ErrorCode]
 ) -> OffsetCommitResponseTopic:
-    partitions = []
-    for each in asked.partitions:
-        code = error
-        if error is ErrorCode.NONE:
-            is_there = _is_there(name, each.partition_index, call)
-            code = next(errors) if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # type: ignore[call-overload]
-        partitions.append(
-            OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
-        )
     return OffsetCommitResponseTopic(
-        name=asked.name, topic_id=asked.topic_id, partitions=partitions
+        name=asked.name,
+        topic_id=asked.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(
+                partition_index=each.partition_index,
+                error_code=code if isinstance(code, ErrorCode) else errors[code],
+            )
+            for each, code in zip(asked.partitions, plan, strict=True)
+        ],
     )
