@@ -33,7 +33,7 @@ from tierlog.cold.restore import only_cluster
 from tierlog.cold.restore import restore as restore_data
 from tierlog.config import parse_address
 from tierlog.config.directories import COLD
-from tierlog.env import local_env, raise_files_max
+from tierlog.env import LocalTasks, local_env, raise_files_max
 from tierlog.groups.handlers import add_to as add_groups
 from tierlog.groups.lagwatch import LagWatch
 from tierlog.groups.offsetscopy import copy_offsets
@@ -165,6 +165,9 @@ class Server:
                 await self._stop_http()
                 await self._close_store()
                 self._env.senders.close()
+                if isinstance(self._env.tasks, LocalTasks):
+                    # What a worker still does is nobody's any more; waiting could take minutes.
+                    self._env.tasks.end_workers()
 
     def _open_store(self) -> ObjectStore | None:
         """As settings say; counted, and patient with a store that hesitates."""

@@ -104,12 +104,14 @@ def convert(
         if not tasks:
             break
         total = read_bytes + sum(one.size for one in tasks)
+        beaten: set[str] = set()
         for wave in _waves(tasks, 2 * spark.sparkContext.defaultParallelism):
             watch = None if watcher is None else partial(_shifted, watcher, read_bytes, total)
             made = run_tasks(
                 spark, wave, partial(made_by, place), size_of=lambda one: one.size, watcher=watch
             )
-            done += with_store(place, partial(_listed, list(zip(wave, made, strict=True))))
+            listed = partial(_listed, list(zip(wave, made, strict=True)), beaten=beaten)
+            done += with_store(place, listed)
             read_bytes += sum(one.size for one in wave)
             names |= {(one.place.topic, one.place.partition) for one in wave}
     return ConvertReport(
@@ -192,11 +194,13 @@ async def _runs(
     return found
 
 
-async def _listed(made: Sequence[tuple[ConvertTask, TableFile]], bucket: Opened) -> list[TableFile]:
-    """Those that were published: in order, and none of a partition behind one that was not."""
+async def _listed(
+    made: Sequence[tuple[ConvertTask, TableFile]], bucket: Opened, *, beaten: set[str]
+) -> list[TableFile]:
+    """Those that were published: in order, and none of a partition behind one that was not, in this
+    wave or one before it (`beaten`): what lies between them would be skipped for good."""
     found: list[TableFile] = []
     publishers: dict[str, tuple[TablePublisher, Head]] = {}
-    beaten: set[str] = set()
     for task, file in made:
         key = task.place.keys.table
         if key in beaten:

@@ -25,6 +25,7 @@ from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.port import Doomed
 from tierlog.table import choosing, plans
 from tierlog.table.changes import Append, Collected, Expire, FilesChanged, NotNextFile, Replace
+from tierlog.table.codec import GARBAGE_MAX
 from tierlog.table.keys import file_key
 from tierlog.table.manifest import (
     MISSING,
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DELETES_MAX = 500
+GARBAGE_FILES_MAX = GARBAGE_MAX // 2
+"""Merging waits for collection beyond this, so that conversion never finds TABLE full."""
 
 
 class PartitionConverter:
@@ -317,7 +320,7 @@ class PartitionConverter:
         if table is None or not self._settings.merge_bytes_max:
             return False
         run = choosing.merge_run(table.files, self._settings)
-        if not run:
+        if not run or len(table.garbage) + len(run) > GARBAGE_FILES_MAX:
             return False
         out = self._path("out")
         paths = [self._path(f"merge-{number}") for number in range(len(run))]
