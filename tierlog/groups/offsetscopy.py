@@ -55,6 +55,8 @@ class OffsetsCopy:
         self._tier = tier
         self._ends: list[int] = []
         """Of the logs, when they were last copied."""
+        self._gathering_ms = 0.0
+        """How long the last look at all groups took."""
 
     async def run(self) -> None:
         clock = self._node.env.clock
@@ -65,13 +67,13 @@ class OffsetsCopy:
         topic = self._topic()
         if topic is None:
             return
-        began, began_ms = clock.monotonic(), clock.now_ms()
+        began_ms = clock.now_ms()
         ends = [int(one.log.log_end) for one in topic.partitions]
         if ends != self._ends and not await self._copy(topic):
             return
         self._ends, self.copied_ms = ends, began_ms
-        took_ms = (clock.monotonic() - began) * 1000
-        self.due_from_ms = began_ms + max(PERIOD_MS, SHARE * took_ms)
+        # The node's own time counts, not the store's: a slow write would make copies old.
+        self.due_from_ms = began_ms + max(PERIOD_MS, SHARE * self._gathering_ms)
 
     def _topic(self) -> Topic | None:
         """Once it is loaded, and a restore would find it."""
@@ -84,12 +86,15 @@ class OffsetsCopy:
 
     async def _copy(self, topic: Topic) -> bool:
         found: dict[str, dict[Spot, GroupOffset]] = {}
+        clock = self._node.env.clock
+        began = clock.monotonic()
         ids = {name: one.id.hex() for name, one in self._node.topics.by_name.items()}
         try:
             for shard in self._groups.shards:
                 found.update(await gathered(shard, ids))
         except CoordinatorError:
             return False  # It loads again, or stops.
+        self._gathering_ms = (clock.monotonic() - began) * 1000
         # A topic that was just made begins at epoch 0, which is a restore's.
         epoch = LeaderEpoch(topic.partitions[0].leader_epoch + 1)
         try:
