@@ -27,6 +27,7 @@ from tests.compat.samples import MARKS, write
 from tierlog.groups.classic import ClassicGroup
 from tierlog.groups.consumer import ConsumerGroup
 from tierlog.groups.machine import Group, GroupMachine
+from tierlog.groups.readers import SEVERAL
 from tierlog.groups.values import GroupLimits
 from tierlog.records.batch import iter_batches
 from tierlog.records.record import decode_records
@@ -101,6 +102,11 @@ def test_a_killed_member_is_given_up_when_its_session_ends(
         until([first], lambda: first.partitions == ALL and set(first.read) == row(0))
 
 
+def is_even(members: list[Member]) -> bool:
+    counts = [len(one.partitions) for one in members]
+    return max(counts) - min(counts) <= 1
+
+
 @pytest.mark.parametrize(
     ("name", "strategy"),
     [(name, strategy) for name, one in ALL_DRIVERS.items() for strategy in one.strategies],
@@ -116,7 +122,8 @@ def test_every_strategy_of_a_client_shares_the_partitions(
         before = {id(one): set(one.partitions) for one in members}
         members.append(client.member(server, topic, topic, strategy=strategy))
         closing.callback(members[-1].close)
-        until(members, lambda: shared(members))
+        # Partitions move one by one: shared is not yet as it is meant to be.
+        until(members, lambda: shared(members) and is_even(members))
     assert sorted(len(one.partitions) for one in members) == [2, 2, 2]
     assert strategy_of(group_of(server, topic)) == strategy
     if "sticky" in strategy or strategy == "uniform":
@@ -211,10 +218,16 @@ def test_a_group_reads_cold_history_and_catches_up_with_the_tail(
         until([member], lambda: len(member.read) >= 125)
         member.commit()
     assert member.read == [(0, offset) for offset in range(125)]
-    (counted,) = [one for one in server_node.state()["tier"]["clients"] if one["group"] == topic]
-    assert (counted["client"], counted["reads"] > 0) == (CLIENT_ID, True)
-    assert counted["gets"] > 0
-    assert counted["usd"] > 0
+    # All members here have one client id: while one of another group is still on record, a reader
+    # may be any of them.
+    counted = [
+        one
+        for one in server_node.state()["tier"]["clients"]
+        if one["client"] == CLIENT_ID and one["group"] in (topic, SEVERAL)
+    ]
+    assert sum(one["reads"] for one in counted) > 0
+    assert sum(one["gets"] for one in counted) > 0
+    assert sum(one["usd"] for one in counted) > 0
     fill(server, topic, 1)
     after = client.member(server, topic, topic)
     with closed(after):
