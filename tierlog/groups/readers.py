@@ -1,7 +1,7 @@
 """Which group a client reads for: a Fetch does not say, so its id and host are looked up among the
 members of all groups.
 
-What the members are is looked at again after a second at most; cold readers ask once a stream, not
+What the members are is looked at again after a moment; cold readers ask once a stream, not
 once a fetch. Where members of several groups share an id and a host, nobody can tell them apart,
 and the answer is `SEVERAL`.
 """
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from tierlog.groups.machine import GroupMachine
 
 SEVERAL: Final = "(several)"
-FRESH_S: Final = 1.0
+FRESH_S: Final = 0.05
+"""Short: who joined a moment ago is counted for its whole stream. Asked once for each of them."""
 
 
 class Readers:
