@@ -48,6 +48,8 @@ class Tempo:
     @property
     def topic_configs(self) -> dict[str, str]:
         return {
+            # Tables follow in minutes, at a nice pace; a soak has a minute, and none of them.
+            "tierlog_table_enable": "false",
             "segment_bytes": str(self.segment_bytes),
             "retention_ms": str(self.retention_ms),
             "local_retention_ms": str(self.local_retention_ms),
