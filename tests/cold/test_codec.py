@@ -217,6 +217,6 @@ def test_a_flipped_byte_of_a_head_is_not_believed(position: int, flip: int) -> N
         found = codec.decode_head(data, key="HEAD")
     except (ColdCorrupt, NewerFormat):
         return
-    # Some bytes of gzip's header carry nothing.
-    assert position < 10
+    # Some bytes of gzip's header carry nothing, nor may the last bits before its trailer.
+    assert position < 10 or position == len(HEAD_BYTES) - 9
     assert sha256(codec.encode_head(found)).digest() == sha256(HEAD_BYTES).digest()

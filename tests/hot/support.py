@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from tierlog.env import Env, LocalTasks, PlainSenders, SystemRng
+from tests.inline import InlineTasks
+from tierlog.env import Env, PlainSenders, SystemRng
 from tierlog.hot import Appended, Log, LogDirectory, LogSettings
 from tierlog.hot.sync import ManualSyncs
 from tierlog.records.attributes import Codec
@@ -32,7 +33,7 @@ def env_on(disk: SimDisk, clock: FixedClock | None = None) -> Env:
         clock=clock or FixedClock(),
         rng=SystemRng(),
         disk=disk,
-        tasks=LocalTasks(),
+        tasks=InlineTasks(),
         senders=PlainSenders(),
     )
 

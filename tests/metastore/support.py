@@ -1,32 +1,14 @@
 """A store on a simulated disk without a simulated world: threads answer at once."""
 
-import asyncio
-from collections.abc import Callable
 from random import Random
-from typing import TypeVar
 
-from tierlog.env import Env, LocalTasks, PlainSenders, SystemClock
+from tests.inline import InlineTasks
+from tierlog.env import Env, PlainSenders, SystemClock
 from tierlog.metastore import LocalMetaStore
 from tierlog.sim.disk import SimDisk
 from tierlog.sim.ports import SimRng
 
-T = TypeVar("T")
 PATH = "/data/meta"
-
-
-class InlineTasks(LocalTasks):
-    """Calls happen where they are made: what a test sees does not depend on a thread's speed."""
-
-    def __init__(self) -> None:
-        super().__init__(thread_count=1)
-
-    def in_thread(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        try:
-            future.set_result(call(*args))
-        except Exception as fault:  # noqa: BLE001 - handed to whoever waits, as a pool does
-            future.set_exception(fault)
-        return future
 
 
 def env_on(disk: SimDisk) -> Env:
