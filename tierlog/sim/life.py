@@ -31,7 +31,7 @@ class Life:
     """What would have run, had it not been frozen."""
 
 
-_life: contextvars.ContextVar[Life | None] = contextvars.ContextVar("tierlog_life", default=None)
+LIFE: contextvars.ContextVar[Life | None] = contextvars.ContextVar("tierlog_life", default=None)
 
 
 OUTSIDE = contextvars.Context()
@@ -39,20 +39,20 @@ OUTSIDE = contextvars.Context()
 
 
 def current_life() -> Life | None:
-    return _life.get()
+    return LIFE.get()
 
 
 def current_host() -> str:
-    life = _life.get()
+    life = LIFE.get()
     return DRIVER if life is None else life.host
 
 
 def life_of(context: contextvars.Context) -> Life | None:
-    return context.get(_life)
+    return context.get(LIFE)
 
 
 def context_of(life: Life | None) -> contextvars.Context:
     """A copy of the current context that belongs to `life`."""
     context = contextvars.copy_context()
-    context.run(_life.set, life)
+    context.run(LIFE.set, life)
     return context

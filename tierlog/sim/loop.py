@@ -17,9 +17,11 @@ import heapq
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from random import Random
+from types import FunctionType, MethodType
 from typing import Any, TypeVar, TypeVarTuple
 
-from tierlog.sim.life import Life, current_life, life_of
+from tierlog.sim.handles import SimHandle, SimTimer
+from tierlog.sim.life import LIFE, Life, current_life, life_of
 from tierlog.sim.network import ProtocolFactory, SimNetwork
 from tierlog.sim.server import SimServer
 from tierlog.sim.trace import Trace
@@ -72,9 +74,10 @@ class SimLoop(asyncio.BaseEventLoop):
     """See the module."""
 
     _ready: deque[asyncio.Handle]
-    _scheduled: list[tuple[float, int, asyncio.TimerHandle]]
+    _scheduled: list[tuple[float, int, SimTimer]]
     """When, and a number of its own: tuples compare without a call of Python code."""
     _closed: bool
+    _stopping: bool
     _timer_cancelled_count: int
 
     def __init__(self, rng: Random, *, steps_max: int = STEPS_MAX) -> None:
@@ -84,6 +87,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self.steps = 0
         self.steps_max = steps_max
         self.seconds_max = float("inf")
+        self.before_callback: Callable[[], None] | None = None
+        """For a test that looks at the world between any two callbacks."""
         self.lost_errors: list[BaseException] = []
         """Exceptions of tasks that nobody ever asked."""
         self.call_seconds_max = CALL_SECONDS_MAX
@@ -110,7 +115,7 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Handle:
         if self._closed:
             raise RuntimeError("Event loop is closed")
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = SimHandle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -132,42 +137,50 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> asyncio.TimerHandle:
         if self._closed:
             raise RuntimeError("Event loop is closed")
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        timer._scheduled = True  # type: ignore[attr-defined]  # private
+        timer = SimTimer(when, callback, args, self, context)
         self._timer_serial += 1
         heapq.heappush(self._scheduled, (when, self._timer_serial, timer))
-        self._forget_cancelled_timers()
+        if self._timer_cancelled_count * 2 > len(self._scheduled) + 100:
+            self._forget_cancelled_timers()
         return timer
 
     def _run_once(self) -> None:
-        """One callback; overrides the heart of `BaseEventLoop`."""
+        """Overrides the heart of `BaseEventLoop`: one callback after the other until the loop is to
+        stop. What is in here runs ten thousand times a seed, so it makes few calls."""
         ready, scheduled = self._ready, self._scheduled
-        if scheduled and scheduled[0][0] <= self._now:
-            self._wake_due_timers()
-        if not ready:
-            self._jump_to_next_timer()
-        if (count := len(ready)) > 1:
-            # As `randrange` draws, without its four calls: this is the innermost line of all.
-            draw, bits = self._rng.getrandbits, count.bit_length()
-            while (place := draw(bits)) >= count:
-                pass
-            ready.rotate(-place)
-        handle: Any = ready.popleft()
-        if not handle._cancelled:
-            self._run_handle(handle)
+        draw = self._rng.getrandbits
+        while True:
+            if scheduled and scheduled[0][0] <= self._now:
+                self._wake_due_timers()
+            if not ready:
+                self._jump_to_next_timer()
+            if (count := len(ready)) > 1:
+                # As `randrange` draws, without its four calls.
+                bits = count.bit_length()
+                while (place := draw(bits)) >= count:
+                    pass
+                ready.rotate(-place)
+            handle: Any = ready.popleft()
+            if not handle._cancelled:
+                self._run_handle(handle)
+            if self._stopping:
+                return
 
     def _run_handle(self, handle: Any) -> None:
         context: contextvars.Context = handle._context
         callback = handle._callback
-        life = life_of(context)
-        if life is not None and not life.alive:
-            return
-        if life is not None and life.frozen:
-            life.stalled.append(handle)
-            return
+        life = context.get(LIFE)
+        if life is not None:
+            if not life.alive:
+                return
+            if life.frozen:
+                life.stalled.append(handle)
+                return
         self.steps += 1
         self._now = now = self._now + CALLBACK_SECONDS
         self.trace.fold(f"{now:.6f} {name_of(callback)}")
+        if self.before_callback is not None:
+            self.before_callback()
         if self.steps > self.steps_max or now > self.seconds_max:
             raise SimOverrun(f"{self.steps} callbacks, {now:.1f} s: {self._waiting()}")
         try:
@@ -180,10 +193,10 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _wake_due_timers(self) -> None:
         """Also drops cancelled ones from the front, so that nothing waits for them."""
-        scheduled = self._scheduled
-        while scheduled and (scheduled[0][0] <= self._now or scheduled[0][2]._cancelled):
+        scheduled, now = self._scheduled, self._now
+        while scheduled and (scheduled[0][0] <= now or scheduled[0][2]._cancelled):
             timer = heapq.heappop(scheduled)[2]
-            timer._scheduled = False  # type: ignore[attr-defined]  # private
+            timer._scheduled = False
             if timer._cancelled:
                 self._timer_cancelled_count -= 1
             else:
@@ -198,14 +211,13 @@ class SimLoop(asyncio.BaseEventLoop):
             self._wake_due_timers()
 
     def _forget_cancelled_timers(self) -> None:
-        # Most timeouts are cancelled long before they are due; keep the heap small. In place:
-        # the heart of the loop holds on to the list.
-        if self._timer_cancelled_count * 2 > len(self._scheduled) + 100:
-            for _, _, timer in self._scheduled:
-                timer._scheduled = not timer._cancelled  # type: ignore[attr-defined]  # private
-            self._scheduled[:] = [each for each in self._scheduled if not each[2]._cancelled]
-            heapq.heapify(self._scheduled)
-            self._timer_cancelled_count = 0
+        """Most timeouts are cancelled long before they are due; keep the heap small. In place: the
+        heart of the loop holds on to the list."""
+        for _, _, timer in self._scheduled:
+            timer._scheduled = not timer._cancelled
+        self._scheduled[:] = [each for each in self._scheduled if not each[2]._cancelled]
+        heapq.heapify(self._scheduled)
+        self._timer_cancelled_count = 0
 
     def _write_to_self(self) -> None:
         """There is no other thread that could have to wake this one."""
@@ -361,6 +373,8 @@ def _answer(future: asyncio.Future[Any], result: object, error: BaseException | 
 
 def name_of(callback: Any) -> str:
     """A name without addresses. Steps of a task carry the task's name."""
+    if isinstance(callback, (MethodType, FunctionType)):
+        return callback.__qualname__
     owner = getattr(callback, "__self__", None)
     if isinstance(owner, asyncio.Task):
         return owner.get_name()

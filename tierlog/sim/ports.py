@@ -27,19 +27,26 @@ class SimClock:
         self._loop = loop
         self._offset_ms = 0.0
         self._rate = 1.0
+        self._latest_ms = 0
 
     def now_ms(self) -> int:
         return START_MS + floor(self._offset_ms + self._loop.time() * 1000 * self._rate)
+
+    def latest_ms(self) -> int:
+        """The latest that it has ever shown: it may have been set back since."""
+        return max(self._latest_ms, self.now_ms())
 
     def monotonic(self) -> float:
         return self._loop.time()
 
     def step(self, milliseconds: float) -> None:
         """The wall clock jumps, forth or back."""
+        self._latest_ms = self.latest_ms()
         self._offset_ms += milliseconds
 
     def drift(self, rate: float) -> None:
         """From now on the wall clock runs `rate` times as fast as time."""
+        self._latest_ms = self.latest_ms()
         self._offset_ms += self._loop.time() * 1000 * (self._rate - rate)
         self._rate = rate
 

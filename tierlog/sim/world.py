@@ -13,8 +13,10 @@ the environment of the next one. Every failure leaves with its seed and the comm
 """
 
 import asyncio
+import gc
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from inspect import iscoroutine
 from random import Random
 from typing import Any, TypeAlias, TypeVar
@@ -189,6 +191,10 @@ class SimWorld:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end, then end everything. A world runs once."""
+        with _uncollected():
+            return self._run(work)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             result = self.loop.run_until_complete(work)
             self._clean_up()
@@ -246,6 +252,19 @@ class SimWorld:
             for task in self.loop.pending_tasks():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # private
                 _close(task.get_coro())
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """When the collector comes depends on what ran in the process before, and what it finds may
+    call back: no part of a history that a seed decides. A world is small and short, too."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _is_alive(task: SimTask[Any]) -> bool:
