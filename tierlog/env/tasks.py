@@ -14,13 +14,12 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from typing import Any, Protocol, TypeVar
 
-T = TypeVar("T")
+from tierlog.env.threads import Threads
 
-START_S_MAX = 10.0
-"""How long threads wait for each other at their start: the machine may refuse some of them."""
+T = TypeVar("T")
 
 WORKER_NICE = 5
 """A third of a share, beside somebody who wants all of a processor."""
@@ -44,24 +43,19 @@ call."""
 
 
 class LocalTasks:
-    """The running loop, a thread pool and, once asked for, a process pool."""
+    """The running loop, threads and, once asked for, a process pool."""
 
     def __init__(self, *, thread_count: int = 8, process_count: int = 1) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._threads = ThreadPoolExecutor(thread_count, thread_name_prefix="tierlog")
-        self._thread_count = thread_count
+        self._threads = Threads(thread_count, name="tierlog")
         self._process_count = process_count
         self._processes: ProcessPoolExecutor | None = None
         self._places = asyncio.Semaphore(process_count)
         """In worker processes: the time of a call counts from when it has one."""
 
     def start_threads(self) -> None:
-        """All of them now. Else each begins with the first call that needs it, and whoever makes
-        that call waits until it runs: 15 ms each in a profile of a busy node."""
-        count = self._thread_count
-        together = threading.Barrier(count)
-        for _ in range(count):
-            self._threads.submit(together.wait, START_S_MAX)
+        """All of them now, so that no call waits for one to begin."""
+        self._threads.start_all()
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work, name=name)
@@ -70,7 +64,7 @@ class LocalTasks:
         return task
 
     def in_thread(self, call: Callable[..., T], *args: object) -> asyncio.Future[T]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, call, *args)
+        return self._threads.call(call, *args)
 
     def in_process(
         self, call: Callable[..., T], *args: object, limit_s: float | None = None
@@ -134,7 +128,7 @@ class LocalTasks:
 
     def close(self) -> None:
         """Wait for running calls and end the pools. Tasks are their owner's to cancel."""
-        self._threads.shutdown()
+        self._threads.close()
         if self._processes is not None:
             self._processes.shutdown()
 
