@@ -33,7 +33,12 @@ FIGURES = ("PUTs", "bytes written", "objects", "GETs", "bytes read")
 def comparisons(size: Size) -> Iterator[Gauge]:
     segment = max(size.data_bytes // PARTITIONS // SEGMENTS, 64 << 10)
     found = counted(size.scratch, segment=segment)
-    run = Run(bytes=found.pop("bytes"), partitions=PARTITIONS, segment=found.pop("segment"))
+    run = Run(
+        bytes=found.pop("bytes"),
+        partitions=PARTITIONS,
+        segment=found.pop("segment"),
+        seconds=found.pop("seconds"),
+    )
     said = forecast(run)
 
     def truth() -> Figures:
@@ -57,12 +62,19 @@ def counted(folder: Path, *, segment: int) -> dict[str, float]:
         ready = start("--store", f"file://{folder}/store").ready()
         kafka, http = ready[1], ready[2]
         # Local copies go as soon as the store has them; segments are sealed when they are full, and
-        # the last of each once nothing comes any more.
-        configs = [f"segment.bytes={segment}", "local.retention.ms=1000", "flush.messages=1000000"]
+        # the last of each once nothing comes any more. No table: it is forecast by itself.
+        configs = [
+            f"segment.bytes={segment}",
+            "local.retention.ms=1000",
+            "flush.messages=1000000",
+            "tierlog.table.enable=false",
+        ]
         words = [word for one in configs for word in ("--config", one)]
         _tierlog(folder, kafka, "topic", "create", TOPIC, "-p", str(PARTITIONS), *words)
         before = _asked(http)
+        began = time.perf_counter()
         _produce(kafka, segment * SEGMENTS // (len(VALUE) + 20))
+        seconds = time.perf_counter() - began
         _tierlog(folder, kafka, "topic", "alter", TOPIC, "--set", "segment.ms=1000")
         _wait_cold(http)
         written = _asked(http)
@@ -75,6 +87,7 @@ def counted(folder: Path, *, segment: int) -> dict[str, float]:
     return {
         "bytes": size,
         "segment": size / segments,
+        "seconds": seconds,
         "PUTs": written["puts"] - before["puts"],
         "bytes written": written["bytes"] - before["bytes"],
         "objects": segments,

@@ -8,6 +8,7 @@ that were produced to each; reads to whoever read, by their own GETs. What no re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 
 from cost_model.bill import Bill, bill_of
 from cost_model.inventory import split
@@ -72,16 +73,17 @@ class Asked:
                 storage_class=name,
                 gets=self.gets * part,
                 retrieved_bytes=self.get_bytes * part,
-                words={
-                    "get": lambda part=part: (  # type: ignore[misc]  # mypy infers no type here
-                        f"{self.gets:,} GETs and HEADs of {self.get_bytes:,} bytes, "
-                        f"{part:.0%} by the bytes that the class has"
-                    )
-                },
+                words={"get": partial(self._gets_of, part)},
             )
             for name, part in parts.items()
         ]
         return [first, *reads]
+
+    def _gets_of(self, part: float) -> str:
+        return (
+            f"{self.gets:,} GETs and HEADs of {self.get_bytes:,} bytes, "
+            f"{part:.0%} by the bytes that the class has"
+        )
 
     def by_topic(self, bill: Bill) -> dict[str, Decimal]:
         """Writes and listings, by bytes produced."""

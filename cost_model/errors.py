@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-FEW = 20
-"""Names that fit into a sentence: classes, regions, keys of a section; not all prices."""
+FEW = 40
+"""Names that fit into a sentence: classes, instances, keys of a section; not all prices."""
 
 
 class CostError(ValueError):

@@ -163,8 +163,9 @@ def shown(spec: Spec, value: Any) -> Any:
         return value
     if is_array(value):
         return f"{shown(spec, float(value.min()))} to {shown(spec, float(value.max()))}"
-    if spec.kind in TEXTS and value >= 0 and math.isfinite(value):
-        return TEXTS[spec.kind](value)
+    if spec.kind in TEXTS and math.isfinite(value):
+        text = TEXTS[spec.kind](abs(value))
+        return f"-{text}" if value < 0 else text
     if spec.kind in NUMERIC:
         return int(value) if math.isfinite(value) and value == int(value) else float(value)
     return value

@@ -48,6 +48,15 @@ def upload_requests(*, size: float, tiering: Tiering, objects: float) -> float:
     return where(size <= tiering.single_put, objects, in_parts)
 
 
+def publication_requests(derived: Derived) -> float:
+    """Per segment. One that is sealed alone pays for its own publication; a partition that seals
+    several between two looks at it publishes them together."""
+    tiering = derived.scenario.tiering
+    each = derived.stored_rate / derived.scenario.workload.partitions
+    waiting = each * tiering.publish_every / derived.segment
+    return tiering.publish_puts / at_most(at_least(waiting, 1.0), tiering.publish_most)
+
+
 def segment_flow(derived: Derived) -> Flow:
     tiering = derived.scenario.tiering
     size = derived.segment
@@ -57,7 +66,7 @@ def segment_flow(derived: Derived) -> Flow:
         rate=derived.stored_rate,
         object_bytes=size,
         objects_each=tiering.objects,
-        puts_each=puts + tiering.publish_puts,
+        puts_each=puts + publication_requests(derived),
         retention=derived.scenario.workload.retention,
         stages=tiering.classes,
     )

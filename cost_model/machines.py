@@ -94,8 +94,8 @@ def _performance(derived: Derived) -> Iterator[Line]:
 def hardware_lines(derived: Derived, usages: Iterable[ClassUsage]) -> Iterator[Line]:
     """Own machines for what lies in class OWN: bought, written off, powered, housed."""
     held = sum((each.stored_bytes for each in usages if each.storage_class == "OWN"), 0.0)
-    own = derived.scenario.hardware
-    if not any(each.storage_class == "OWN" for each in derived.scenario.tiering.classes):
+    own, tiering = derived.scenario.hardware, derived.scenario.tiering
+    if not tiering.enabled or all(each.storage_class != "OWN" for each in tiering.classes):
         return
     raw = own.drives * own.drive_tb * TB
     usable = raw * own.data_shards / (own.data_shards + own.parity_shards)

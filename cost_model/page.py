@@ -24,6 +24,7 @@ td.n, th.n { text-align: right; white-space: nowrap; }
 tr.group td { border-top: 1px solid #ddd; font-weight: 600; padding-top: .5rem; }
 small, .how { color: #555; font-size: .85rem; }
 .wide { overflow-x: auto; } svg { max-width: 100%; height: auto; }
+figure { margin: 1rem 0; } .paragraph { display: block; margin: .8rem 0; }
 .note { border-left: 3px solid #f58518; padding-left: .7rem; }
 """
 

@@ -4,8 +4,10 @@ Needs altair, and vl-convert for `svg` and `png`: the extra `report`. Colours st
 component everywhere. Every figure that a plot shows is in a table beside it: a plot is for the eye.
 """
 
+import math
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import altair as alt
@@ -49,6 +51,16 @@ LEAST = 0.005
 """Components below this share of the whole are one: nobody can see them apart."""
 SWING_LEAST = 0.002
 """Inputs that move the bill less than this share of it have no bar."""
+ROOM = 1.15
+"""Axes go on behind the longest bar, so that its figure has a place."""
+WIDE = 10
+"""Values that differ by more than this factor get a logarithmic axis: on a linear one the small
+ones lie on the zero line."""
+DECADES_MAX = 4
+PADDING = {"left": 48, "right": 24, "top": 6, "bottom": 6}
+"""Names are measured in one font and shown in whatever the reader has: others are up to a sixth
+wider, and would be cut off at the border of the picture."""
+DOLLARS = "US dollars a month"
 SCALES = {
     Kind.DURATION: ((YEAR, "years"), (DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes")),
     Kind.SIZE: ((TB, "TB"), (GB, "GB"), (1e6, "MB")),
@@ -66,7 +78,10 @@ def components(bills: Sequence[Bill]) -> Any:
         ],
         key="plan",
     )
-    totals = [{"plan": bill.name, "usd": float(bill.total), "said": _short(bill)} for bill in bills]
+    totals = [
+        {"plan": bill.name, "usd": float(bill.total), "said": _dollars(bill.total)}
+        for bill in bills
+    ]
     order = [bill.name for bill in bills]
     names = _present(rows)
     y = alt.Y("plan:N", title=None, sort=order, axis=alt.Axis(labelLimit=220))
@@ -74,7 +89,7 @@ def components(bills: Sequence[Bill]) -> Any:
         _chart(rows)
         .mark_bar()
         .encode(
-            x=alt.X("usd:Q", title="US dollars a month", axis=_money()),
+            x=_with_room(max(float(bill.total) for bill in bills)),
             y=y,
             color=_colour(names),
             order=alt.Order("at:Q"),
@@ -83,7 +98,7 @@ def components(bills: Sequence[Bill]) -> Any:
         .transform_calculate(at=f"indexof({names!r}, datum.component)")
     )
     labels = _chart(totals).mark_text(align="left", dx=4).encode(x="usd:Q", y=y, text="said:N")
-    return (bars + labels).properties(width=WIDTH, height=alt.Step(34))
+    return _titled(bars + labels, "What a month costs, by component", height=alt.Step(34))
 
 
 def tornado(base: float, bars: Sequence[Swing]) -> Any:
@@ -92,13 +107,10 @@ def tornado(base: float, bars: Sequence[Swing]) -> Any:
     rows = [
         {"input": _ends(each), "end": end, "from": base, "to": float(at), "value": value}
         for each in shown
-        for end, value, at in (
-            ("at its low end", each.low, each.at_low),
-            ("at its high end", each.high, each.at_high),
-        )
+        for end, value, at in _longest_first(each)
     ]
     order = [_ends(each) for each in shown]
-    x = alt.X("from:Q", title="US dollars a month", axis=_money(), scale=alt.Scale(zero=False))
+    x = alt.X("from:Q", title=DOLLARS, axis=_money(), scale=alt.Scale(zero=False))
     chart = (
         _chart(rows)
         .mark_bar(height=13)
@@ -107,13 +119,24 @@ def tornado(base: float, bars: Sequence[Swing]) -> Any:
             x2="to:Q",
             y=alt.Y("input:N", title=None, sort=order, axis=alt.Axis(labelLimit=400)),
             color=alt.Color(
-                "end:N", title=None, scale=alt.Scale(range=PAIR), sort=None, legend=_legend()
+                "end:N",
+                title=None,
+                scale=alt.Scale(domain=["at its low end", "at its high end"], range=PAIR),
+                legend=_legend(),
             ),
             tooltip=["input:N", "value:N", alt.Tooltip("to:Q", format="$,.2f")],
         )
     )
     now = _chart([{"usd": base}]).mark_rule(color="black").encode(x="usd:Q")
-    return (chart + now).properties(width=WIDTH, height=alt.Step(22))
+    title = f"What moves the bill of {_dollars(base)}, one input at a time"
+    return _titled(chart + now, title, height=alt.Step(22))
+
+
+def _longest_first(swing: Swing) -> list[tuple[str, str, Decimal]]:
+    """Where both ends lie on one side of the bill, the shorter bar is drawn over the longer."""
+    low, high = ("at its low end", swing.low), ("at its high end", swing.high)
+    ends = [(*low, swing.at_low), (*high, swing.at_high)]
+    return sorted(ends, key=lambda end: -abs(end[2] - swing.base))
 
 
 def break_even(curve: Curve) -> Any:
@@ -124,60 +147,78 @@ def break_even(curve: Curve) -> Any:
         for name, values in zip(curve.names, curve.usd, strict=True)
         for at, value in zip(curve.at, values, strict=True)
     ]
-    is_wide = curve.at[0] > 0 and curve.at[-1] / curve.at[0] > 50
-    title = f"{curve.path}, {unit}" if unit else curve.path
-    x = alt.X(
-        "at:Q",
-        title=title + (" (logarithmic)" if is_wide else ""),
-        scale=alt.Scale(type="log" if is_wide else "linear", nice=False),
-        axis=alt.Axis(format="~r", grid=False, labelOverlap=True),
-    )
+    along = f"{curve.path}, {unit}" if unit else curve.path
+    x_axis = alt.Axis(format=",~r", grid=False, labelOverlap=True)
     lines = (
         _chart(rows)
         .mark_line(strokeWidth=2.5)
         .encode(
-            x=x,
-            y=alt.Y("usd:Q", title="US dollars a month", axis=_money()),
-            color=alt.Color(
-                "plan:N", title=None, sort=None, scale=alt.Scale(range=PAIR), legend=_legend()
-            ),
+            x=_spread(alt.X, rows, "at", title=along, axis=x_axis),
+            y=_spread(alt.Y, rows, "usd", title=DOLLARS, axis=_money()),
+            color=_plans(),
         )
     )
-    meets = [
-        {"at": at / divisor, "said": f"{_round(at / divisor)} {unit}"} for at in curve.crossings
-    ]
-    rule = _chart(meets).mark_rule(strokeDash=[4, 3], color="#555").encode(x="at:Q")
-    said = (
-        _chart(meets)
-        .mark_text(align="left", dx=5, baseline="top", y=4)
-        .encode(x="at:Q", text="said:N")
+    meets = [at / divisor for at in curve.crossings]
+    rule = _chart([{"at": at} for at in meets]).mark_rule(strokeDash=[4, 3], color="#555")
+    title = f"{' or '.join(curve.names)}: {_meeting(meets, unit)}"
+    return _titled(lines + rule.encode(x="at:Q"), title, height=280)
+
+
+def _meeting(meets: Sequence[float], unit: str) -> str:
+    if not meets:
+        return "they do not meet in this range"
+    return f"they meet at {', '.join(map(_round, meets))} {unit}".rstrip()
+
+
+def _spread(
+    channel: Any, rows: Sequence[dict[str, Any]], name: str, *, title: str, axis: Any
+) -> Any:
+    """Logarithmic where the values are far apart, and the axis says so."""
+    least, most = (pick(row[name] for row in rows) for pick in (min, max))
+    is_wide = 0 < least * WIDE < most
+    scale = alt.Scale(type="log", nice=False) if is_wide else alt.Scale(nice=name == "usd")
+    if is_wide:
+        axis.values = ticks = _ticks(least, most)
+        axis.tickCount = len(ticks)  # Fewer would drop some of them.
+        axis.labelFlush = False  # The last label would be pushed into the one before.
+    return channel(
+        f"{name}:Q", title=title + (" (logarithmic)" if is_wide else ""), scale=scale, axis=axis
     )
-    return (lines + rule + said).properties(width=WIDTH, height=280)
+
+
+def _ticks(least: float, most: float) -> list[float]:
+    """1, 2, 5, 10, ... on a logarithmic axis; over many decades only their beginnings."""
+    decades = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
+    steps = (1, 2, 5) if math.log10(most / least) < DECADES_MAX else (1,)
+    return [n * 10.0**at for at in decades for n in steps if least <= n * 10.0**at <= most]
 
 
 def growth(grown: Years) -> Any:
     """Month by month, stacked by component."""
     names = [group.name for group in grown.bill.groups]
+    # A bill holds from the first day of its month to the last: the last month stands there twice.
+    places = [*range(len(grown.usd)), len(grown.usd) - 1]
     rows = _with_other(
         [
-            {"year": (at + 1) / 12, "component": name, "usd": float(value)}
+            {"year": at / 12, "component": name, "usd": float(grown.group(name)[month])}
             for name in names
-            for at, value in enumerate(grown.group(name))
+            for at, month in enumerate(places)
         ],
         key="year",
     )
-    return (
+    years = alt.X("year:Q", title="years from now", axis=alt.Axis(format="~r", grid=False))
+    chart = (
         _chart(rows)
-        .mark_area()
+        .mark_area(interpolate="step-after")
         .encode(
-            x=alt.X("year:Q", title="years from now", axis=alt.Axis(format="~r", grid=False)),
-            y=alt.Y("usd:Q", title="US dollars a month", axis=_money(), stack="zero"),
+            x=years,
+            y=alt.Y("usd:Q", title=DOLLARS, axis=_money(), stack="zero"),
             color=_colour(_present(rows)),
             order=alt.Order("at:Q"),
         )
         .transform_calculate(at=f"indexof({_present(rows)!r}, datum.component)")
-        .properties(width=WIDTH, height=280)
     )
+    return _titled(chart, f"Month by month, {_dollars(grown.total)} in all", height=280)
 
 
 def histogram(outcomes: Sequence[Outcome]) -> Any:
@@ -186,41 +227,38 @@ def histogram(outcomes: Sequence[Outcome]) -> Any:
     high = max(float(each.usd.max()) for each in outcomes)
     edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
     rows = [
-        {
-            "plan": each.name,
-            "from": float(edges[at]),
-            "to": float(edges[at + 1]),
-            "share": share,
-            "no": 0,
-        }
+        {"plan": each.name, "usd": float(edge), "share": share}
         for each in outcomes
-        for at, share in enumerate((np.histogram(each.usd, edges)[0] / len(each.usd)).tolist())
-        if share
+        for edge, share in zip(edges, _shares(each, edges), strict=True)
     ]
-    return (
+    chart = (
         _chart(rows)
-        .mark_bar(opacity=0.65)
+        .mark_area(interpolate="step-after", line=True, fillOpacity=0.25)
         .encode(
-            x=alt.X("from:Q", title="US dollars a month", axis=_money(), scale=_close()),
-            x2="to:Q",
+            x=alt.X("usd:Q", title=DOLLARS, axis=_money(), scale=_close()),
             y=alt.Y("share:Q", title="share of draws", stack=None, axis=alt.Axis(format="~%")),
-            y2="no:Q",
-            color=alt.Color(
-                "plan:N", title=None, sort=None, scale=alt.Scale(range=PAIR), legend=_legend()
-            ),
+            color=_plans(),
         )
-        .properties(width=WIDTH, height=240)
     )
+    draws = len(outcomes[0].usd)
+    return _titled(chart, f"How {draws:,} draws of the bill spread", height=240)
+
+
+def _shares(outcome: Outcome, edges: Any) -> list[float]:
+    """Of the draws, from each edge to the next; none lie behind the last."""
+    counted = np.histogram(outcome.usd, edges)[0] / len(outcome.usd)
+    return [*counted.tolist(), 0.0]
 
 
 def amounts(parts: Sequence[tuple[str, float]], *, what: str) -> Any:
     """Single bars by name: topics, owners, readers."""
     rows = [{"name": name, "usd": value, "said": usd(value)} for name, value in parts[:BARS_MAX]]
-    y = alt.Y("name:N", title=what, sort=None, axis=alt.Axis(labelLimit=240))
-    x = alt.X("usd:Q", title="US dollars a month", axis=_money())
-    base = _chart(rows).encode(x=x, y=y)
+    y = alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=240))
+    base = _chart(rows).encode(x=_with_room(max((value for _, value in parts), default=0.0)), y=y)
     labels = base.mark_text(align="left", dx=4).encode(text="said:N")
-    return (base.mark_bar(color=PAIR[0]) + labels).properties(width=WIDTH, height=alt.Step(24))
+    left = f"; {len(parts) - BARS_MAX} more are smaller" if len(parts) > BARS_MAX else ""
+    title = f"What a month costs, by {what}{left}"
+    return _titled(base.mark_bar(color=PAIR[0]) + labels, title, height=alt.Step(24))
 
 
 def _round(value: float) -> str:
@@ -232,8 +270,24 @@ def _chart(rows: Sequence[dict[str, Any]]) -> Any:
     return alt.Chart(data(values=list(rows)))
 
 
-def _short(bill: Bill) -> str:
-    return usd(bill.total, cents=bill.total < 1000)
+def _titled(chart: Any, words: str, *, height: Any) -> Any:
+    title = alt.Title(words, anchor="start", fontSize=13, fontWeight="bold", offset=8)
+    return chart.properties(title=title, width=WIDTH, height=height)
+
+
+def _with_room(most: float) -> Any:
+    """Dollars along bars that have their figure at the end."""
+    scale = alt.Scale(domain=[0, most * ROOM], nice=False) if most > 0 else alt.Scale()
+    return alt.X("usd:Q", title=DOLLARS, axis=_money(), scale=scale)
+
+
+def _plans() -> Any:
+    scale = alt.Scale(range=PAIR)
+    return alt.Color("plan:N", title=None, sort=None, scale=scale, legend=_legend())
+
+
+def _dollars(amount: Decimal | float) -> str:
+    return usd(amount, cents=amount < 1000)
 
 
 def _ends(swing: Swing) -> str:
@@ -302,6 +356,6 @@ def png(chart: Any, *, scale: float = 2.0) -> bytes:
 
 
 def _framed(chart: Any) -> Any:
-    return chart.configure(font="Helvetica, Arial, sans-serif", background="white").configure_axis(
-        labelFontSize=12, titleFontSize=12, titleFontWeight="normal"
-    )
+    return chart.configure(
+        font="Helvetica, Arial, sans-serif", background="white", padding=PADDING
+    ).configure_axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal")

@@ -6,6 +6,7 @@ back as the same scenario.
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import yaml
 from cost_model.errors import InvalidScenario, nearest
 from cost_model.fields import NUMERIC, Kind, Spec, check_value, read_value, shown, spec_of
 from cost_model.prices import PriceBook, default_book
-from cost_model.scenario import SECTIONS, Range, Scenario, Stage
-from cost_model.units import duration_text
+from cost_model.scenario import SECTIONS, Range, Scenario, Stage, check_price
+from cost_model.text import number
+from cost_model.units import brief_duration, brief_size, duration_text
 
 TOP = {"name", *SECTIONS, "prices", "uncertainty"}
 SHAPES = ("triangular", "lognormal")
@@ -139,7 +141,17 @@ def _range(path: str, given: Any) -> Range:
         raise InvalidScenario(f"{where}.shape", f"{shape!r} is unknown; {nearest(shape, SHAPES)}")
     if not low <= mode <= high:
         raise InvalidScenario(where, "low <= mode <= high does not hold")
+    for name, end in (("low", low), ("high", high)):
+        _check_end(path, end, where=f"{where}.{name}")
     return Range(low=low, mode=mode, high=high, shape=shape)
+
+
+def _check_end(path: str, end: float, *, where: str) -> None:
+    """A range holds only what the input itself may be."""
+    if path.startswith("prices."):
+        check_price(end, path=where)
+    else:
+        check_value(_spec(path), end, path=where)
 
 
 def _mapping(given: Any, *, path: str) -> Mapping[str, Any]:
@@ -208,6 +220,24 @@ def show_input(path: str, value: float) -> str:
     return text if isinstance(text, str) else f"{text:.6g}"
 
 
+def show_input_briefly(path: str, value: float) -> str:
+    """Four digits, in the unit that the exact text has."""
+    text = show_input(path, value)
+    if text.startswith("$"):
+        return f"${_plain_number(value)}"
+    if text.endswith("B/s"):
+        return f"{brief_size(value)}/s"
+    if text.endswith("B"):
+        return brief_size(value)
+    return brief_duration(value) if text[-1:].isalpha() else number(value)
+
+
+def _plain_number(value: float) -> str:
+    """Four digits, never as a power of ten: $10,800 and $0.0000004."""
+    text = number(value)
+    return format(Decimal(text), "f") if "e" in text else text
+
+
 def get_input(of: Scenario, path: str) -> Any:
     section, _, name = path.partition(".")
     if section == "prices":
@@ -218,8 +248,9 @@ def get_input(of: Scenario, path: str) -> Any:
     return getattr(getattr(of, section), name)
 
 
-def with_input(of: Scenario, path: str, value: Any) -> Scenario:
-    """The scenario with one input changed, by its path."""
+def with_input(of: Scenario, path: str, value: Any, *, book: PriceBook | None = None) -> Scenario:
+    """The scenario with one input changed, by its path. `book` says what regions and instances
+    there are."""
     section, _, name = path.partition(".")
     if section == "prices":
         return replace(of, prices={**of.prices, name: value})
@@ -227,7 +258,9 @@ def with_input(of: Scenario, path: str, value: Any) -> Scenario:
         check_value(_spec(path), value, path=path)
     changed: Any = replace(getattr(of, section), **{name: value})
     if path == "cluster.instance":
-        _check_instance(value, default_book())
+        _check_instance(value, book or default_book())
+    if path == "billing.region":
+        _check_region(value, book or default_book())
     return replace(of, **{section: changed})
 
 

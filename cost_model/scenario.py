@@ -125,7 +125,15 @@ class Tiering(Section):
         Kind.SIZE, 64 * MIB, "of an object that goes in parts; tierlog's own", above=True
     )
     publish_puts: float = setting(
-        Kind.NUMBER, 1.0, "small PUTs per segment that publish it: tierlog's HEAD"
+        Kind.NUMBER, 1.0, "small PUTs that publish a segment: tierlog's HEAD"
+    )
+    publish_every: float = setting(
+        Kind.DURATION,
+        1.0,
+        "what a partition seals meanwhile is published together; tierlog's look at it",
+    )
+    publish_most: float = setting(
+        Kind.COUNT, 8, "segments that go into one publication; tierlog's own bound", low=1
     )
     classes: tuple[Stage, ...] = (Stage(storage_class="STANDARD", after=0.0),)
     sweeps_per_day: float = setting(
@@ -317,8 +325,13 @@ class Scenario:
         if brokers is not None and not every(brokers >= self.cluster.replicas):
             raise InvalidScenario("cluster.brokers", "fewer brokers than replicas")
         for key, usd in self.prices.items():
-            if not every(usd >= 0) or not every(usd < float("inf")):
-                raise InvalidScenario(f"prices.{key}", f"{usd!r} is not a price")
+            check_price(usd, path=f"prices.{key}")
+
+
+def check_price(usd: float, *, path: str) -> None:
+    # NaN fails every comparison.
+    if not every(usd >= 0) or not every(usd < float("inf")):
+        raise InvalidScenario(path, f"{usd!r} is not a price: US dollars, at least 0 and finite")
 
 
 def _check_replay_source(scenario: Scenario) -> None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from cost_model.errors import InvalidScenario
 from cost_model.plan import plan
 from cost_model.prices import PriceBook
-from cost_model.read import check_numeric, get_input, inputs, show_input, with_input
+from cost_model.read import check_numeric, get_input, inputs, show_input_briefly, with_input
 from cost_model.scenario import Scenario
 
 SWING = 0.2
@@ -25,10 +25,13 @@ class Swing:
     high: str
     at_low: Decimal
     at_high: Decimal
+    base: Decimal
+    """The bill itself: where an input has a best value, both ends may lie on one side of it."""
 
     @property
     def span(self) -> Decimal:
-        return abs(self.at_high - self.at_low)
+        """From the least of the three to the most."""
+        return max(self.at_low, self.at_high, self.base) - min(self.at_low, self.at_high, self.base)
 
 
 def tornado(
@@ -43,7 +46,8 @@ def tornado(
     for path in named:
         check_numeric(path)
     candidates = named or [*(p for p in inputs() if p not in CONVENTIONS), *_priced(scenario)]
-    bars = [_bar(scenario, path, swing=swing, book=book) for path in candidates]
+    base = plan(scenario, book=book, check=False).total
+    bars = [_bar(scenario, path, base=base, swing=swing, book=book) for path in candidates]
     moving = [bar for bar in bars if bar is not None and (named or bar.span)]
     return sorted(moving, key=lambda bar: bar.span, reverse=True)
 
@@ -57,7 +61,9 @@ def _priced(scenario: Scenario) -> list[str]:
     return list(dict.fromkeys([*unsure, *(f"prices.{key}" for key in keys)]))
 
 
-def _bar(scenario: Scenario, path: str, *, swing: float, book: PriceBook | None) -> Swing | None:
+def _bar(
+    scenario: Scenario, path: str, *, base: Decimal, swing: float, book: PriceBook | None
+) -> Swing | None:
     value = get_input(scenario, path)
     if value is None:
         return None
@@ -71,10 +77,11 @@ def _bar(scenario: Scenario, path: str, *, swing: float, book: PriceBook | None)
     )
     return Swing(
         path=path,
-        low=show_input(path, low),
-        high=show_input(path, high),
+        low=show_input_briefly(path, low),
+        high=show_input_briefly(path, high),
         at_low=at_low,
         at_high=at_high,
+        base=base,
     )
 
 

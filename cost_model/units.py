@@ -132,7 +132,7 @@ def duration_text(seconds: float) -> str:
 def brief_size(size: float) -> str:
     """For reading, not for reckoning: binary where that is round, else four decimal digits."""
     exact = size_text(size)
-    if "i" in exact and len(exact) <= len("128 MiB"):
+    if "i" in exact and len(exact) <= len("102.4 MiB"):
         return exact
     name, factor = next(
         ((name, factor) for name, factor in _SIZE_SCALE if size >= factor and "i" not in name),

@@ -7,6 +7,7 @@ totals of the month.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 from cost_model.arith import at_least, between, every, is_zero
@@ -130,7 +131,7 @@ def _surcharges(
             item=f"{usage.what} in {known.name}: {what}",
             quantity=Quantity(size / gb, Unit.GB_MONTH),
             price=book[priced.storage_price],
-            how=lambda size=size, why=why: f"{brief_size(size)} on average, {why}",  # type: ignore[misc]  # mypy infers no type for a lambda with defaults
+            how=partial(_on_average, size, why),
         )
 
 
@@ -152,7 +153,7 @@ def _requests(
                 item=f"{label}: {what}",
                 quantity=Quantity(count / 1000, Unit.REQUESTS_1K),
                 price=book[key],
-                how=usage.words.get(kind, lambda count=count: f"{count:,.0f} a month"),  # type: ignore[misc]  # mypy infers no type for a lambda with defaults
+                how=usage.words.get(kind, partial(_count_a_month, count)),
             )
     sizes = [
         ("retrieval", usage.retrieved_bytes, "retrieval"),
@@ -165,5 +166,17 @@ def _requests(
                 item=f"{label}: {what}",
                 quantity=Quantity(size / gb, Unit.GB),
                 price=book[key],
-                how=lambda size=size: f"{brief_size(size)} a month",  # type: ignore[misc]  # mypy infers no type for a lambda with defaults
+                how=partial(_size_a_month, size),
             )
+
+
+def _on_average(size: float, why: str) -> str:
+    return f"{brief_size(size)} on average, {why}"
+
+
+def _count_a_month(count: float) -> str:
+    return f"{count:,.0f} a month"
+
+
+def _size_a_month(size: float) -> str:
+    return f"{brief_size(size)} a month"

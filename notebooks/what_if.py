@@ -12,6 +12,7 @@ def _():
     from cost_model import plan, plots, scenario
     from cost_model.breakeven import break_even as find_break_even
     from cost_model.presets import PRESETS, preset
+    from cost_model.read import show_input_briefly
     from cost_model.sensitivity import tornado as swings
     from cost_model.text import markdown, side_by_side
     from cost_model.units import DAY
@@ -26,6 +27,7 @@ def _():
         plots,
         preset,
         scenario,
+        show_input_briefly,
         side_by_side,
         swings,
     )
@@ -118,6 +120,18 @@ def _(DAY, PRESETS, find_break_even, ours):
 @app.cell
 def _(curve, plots):
     plots.break_even(curve)
+    return
+
+
+@app.cell
+def _(curve, mo, show_input_briefly):
+    ends = [show_input_briefly(curve.path, at) for at in (curve.at[0], curve.at[-1])]
+    from_there = [show_input_briefly(curve.path, at) for at in curve.crossings]
+    mo.md(
+        f"They meet at {', '.join(from_there)}."
+        if from_there
+        else f"From {ends[0]} to {ends[1]}, {curve.cheaper_at(0)} costs less at every retention."
+    )
     return
 
 

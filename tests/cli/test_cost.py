@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
+from tierlog.cli.cost_views import folded
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cost"
 PRICES = Path(__file__).parents[2] / "cost_model" / "data" / "prices.json"
@@ -110,7 +111,11 @@ def test_compare_sets_kafka_beside_a_scenario(tierlog: Cli) -> None:
         "kafka tiered",
         "msk tiered",
     ]
-    assert outcome.lines[-1].startswith("x cheapest")
+    *_, times, empty, ours, dearest, _, _ = outcome.lines
+    assert times.startswith("x cheapest")
+    assert not empty
+    assert dearest == f"kafka on disk  {'█' * 48}"
+    assert 10 < ours.count("█") < 48
     two = tierlog("cost", "compare", THREE_LINES, COMPLIANCE, "--json")
     assert [each["name"] for each in json.loads(two.out)] == ["three-lines", "compliance"]
     one = tierlog("cost", "compare", THREE_LINES, "--preset", "kafka", "--json")
@@ -118,14 +123,51 @@ def test_compare_sets_kafka_beside_a_scenario(tierlog: Cli) -> None:
     assert tierlog("cost", "compare", THREE_LINES, "--preset", "kafk").code == 2
 
 
-def test_sensitivity_draws_the_widest_bar_first(tierlog: Cli) -> None:
+def test_sensitivity_draws_the_widest_bar_first(
+    tierlog: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     outcome = tierlog("cost", "sensitivity", "-f", COMPLIANCE)
     assert outcome.lines[3].startswith("workload.write")
-    bars = [line.count("█") for line in outcome.lines[3:-1]]
-    assert bars[0] == max(bars) > bars[-1]
+    assert outcome.lines[3].endswith("█" * 24)
+    bars = [line.count("█") for line in outcome.lines[3:-2]]
+    assert bars == sorted(bars, reverse=True)
+    assert bars[0] == 24 > bars[1]
     assert "more move it by at most" in outcome.lines[-1]
     only = tierlog("cost", "sensitivity", "-f", COMPLIANCE, "--input", "reads.replay", "--json")
     assert [each["path"] for each in json.loads(only.out)] == ["reads.replay"]
+
+
+def test_long_lines_are_folded_between_words_on_a_terminal() -> None:
+    line = "      78.84 TB in objects of 128 MiB x 2 requests, publication included"
+    assert folded(line, None) == folded(line, 80) == line
+    assert folded(line, 40).splitlines() == [
+        "      78.84 TB in objects of 128 MiB x",
+        "          2 requests, publication",
+        "          included",
+    ]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "-f", COMPLIANCE],
+        ["compare", COMPLIANCE],
+        ["sensitivity", "-f", COMPLIANCE],
+        ["break-even", "-f", COMPLIANCE, "--against", "kafka-tiered"],
+        ["growth", "-f", COMPLIANCE, "--years", "8"],
+        ["montecarlo", "-f", COMPLIANCE, "--against", "kafka-tiered", "--draws", "200"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_is_shown_fits_the_terminal(
+    words: list[str], columns: int, tierlog: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    outcome = tierlog("cost", *words)
+    assert outcome.code == 0
+    assert max(map(len, outcome.lines)) < columns
 
 
 def test_montecarlo_is_reproducible_and_compares(tierlog: Cli) -> None:

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.cli.served import run, starting
+from tests.cli.served import Ended, run, starting
 from tests.stores.servers import BUCKET, Server
 
 RECORDS = 2_000
@@ -67,8 +67,11 @@ class Filled:
         done = run(*words, "--bootstrap", self.kafka, cwd=self.folder, environment=self.env)
         assert done.code == 0, done.err
 
+    def done(self, *words: str) -> Ended:
+        return run("cost", *words, *self.words, cwd=self.folder, environment=self.env)
+
     def cost(self, *words: str) -> Any:
-        done = run("cost", *words, *self.words, "--json", cwd=self.folder, environment=self.env)
+        done = self.done(*words, "--json")
         assert done.code == 0, done.err
         return json.loads(done.out)
 
@@ -197,9 +200,19 @@ def _check_quote(bucket: Filled, one: Any) -> None:
     assert Decimal(quote["usd"]) == quote["gets"] * Decimal("0.0000004")
     none = bucket.cost("quote", "replay", "--topic", "orders", "--until", "2001-01-01")
     assert (none["bytes"], none["usd"]) == (0, "0")
+    _check_that_what_is_too_dear_is_refused(bucket, Decimal(quote["usd"]))
 
 
-def test_a_replay_that_is_too_dear_is_refused(tierlog: Cli, tmp_path: Path) -> None:
+def _check_that_what_is_too_dear_is_refused(bucket: Filled, price: Decimal) -> None:
+    words = ["quote", "replay", "--topic", "orders", "--from", "segments", "--max-usd"]
+    dear = bucket.done(*words, f"{price / 2:f}")
+    assert dear.code == 1
+    assert "more than --max-usd" in dear.err
+    assert "GETs" in dear.out  # What it would have cost is told all the same.
+    assert bucket.done(*words, f"{price * 2:f}").code == 0
+
+
+def test_a_quote_needs_a_bucket(tierlog: Cli, tmp_path: Path) -> None:
     done = tierlog("cost", "quote", "replay", "--topic", "x", "--store", f"file://{tmp_path}/none")
     assert done.code == 1
     assert "there is no folder" in done.err

@@ -35,13 +35,22 @@ CHARTS: dict[str, Callable[[], Any]] = {
     "histogram": lambda: plots.histogram(duel(SCENARIO, KAFKA, count=500)),
     "amounts": lambda: plots.amounts([("orders", 3.0), ("clicks", 1.0)], what="topic"),
 }
+MONTH = "US dollars a month"
 WORDS = {
-    "components": ["kafka tiered", "store", "US dollars a month"],
-    "tornado": ["workload.write: 15 MB/s to 40 MB/s", "at its high end"],
-    "break-even": ["workload.retention, hours (logarithmic)", "compliance", "kafka on disk"],
-    "growth": ["years from now", "store"],
-    "histogram": ["share of draws", "compliance"],
-    "amounts": ["orders", "$3.00"],
+    "components": ["What a month costs, by component", "kafka tiered", "store", MONTH],
+    "tornado": [
+        "What moves the bill of $10,136, one input at a time",
+        "workload.write: 15 MB/s to 40 MB/s",
+        "at its high end",
+    ],
+    "break-even": [
+        "compliance or kafka on disk: they do not meet in this range",
+        "workload.retention, hours (logarithmic)",
+        MONTH,
+    ],
+    "growth": ["Month by month, $", "years from now", "store", MONTH],
+    "histogram": ["How 500 draws of the bill spread", "share of draws", "compliance", MONTH],
+    "amounts": ["What a month costs, by topic", "orders", "$3.00", MONTH],
 }
 
 
@@ -54,6 +63,50 @@ def test_a_plot_says_what_it_shows(name: str) -> None:
     assert "$0k" not in drawn
     ids = re.findall(r'\bid="([^"]+)"', drawn)
     assert all(each.startswith(f"{name}-") for each in ids)
+
+
+def ticks(chart: Any, axis: str) -> list[float]:
+    found: list[float] = chart.to_dict()["layer"][0]["encoding"][axis]["axis"]["values"]
+    return found
+
+
+def test_plans_that_lie_far_apart_are_both_seen() -> None:
+    """Seven years on disk cost hundreds of times a week: a linear axis hides all but them."""
+    year = 365 * 86_400.0
+    made = plots.break_even(
+        break_even(
+            SCENARIO,
+            lambda each: preset("kafka", each),
+            path="workload.retention",
+            low=3600,
+            high=7 * year,
+        )
+    )
+    drawn = plots.svg(made)
+    assert "US dollars a month (logarithmic)" in drawn
+    assert {2000, 5000, 10_000, 100_000, 200_000, 500_000} <= set(ticks(made, "y"))
+    for label in ("$5k", "$10k", "$20k", "$500k"):
+        assert f">{label}<" in drawn, label
+
+
+def test_a_break_even_is_named_in_the_title() -> None:
+    heavy = load(EXAMPLES / "replay-heavy.yaml")
+    other = preset("kafka-tiered", heavy)
+    made = break_even(heavy, other, path="reads.replay", low=1e12, high=2e15)
+    title = "replay-heavy or kafka tiered: they meet at 298 TB"
+    assert title in plots.svg(plots.break_even(made))
+
+
+def test_the_figure_of_the_longest_bar_has_a_place() -> None:
+    for chart, most in ((plots.components([BILL]), BILL.usd), (CHARTS["amounts"](), 3.0)):
+        layer = chart.to_dict()["layer"][0]
+        assert layer["encoding"]["x"]["scale"]["domain"] == [0, pytest.approx(most * 1.15)]
+
+
+def test_a_month_is_as_wide_as_a_month() -> None:
+    rows = CHARTS["growth"]().to_dict()["data"]["values"]
+    years = sorted({row["year"] for row in rows})
+    assert (years[0], years[-1], len(years)) == (0, 2, 25)
 
 
 def test_components_that_nobody_could_see_are_one() -> None:

@@ -15,6 +15,12 @@ def test_kafka_on_disk_has_no_store_and_keeps_everything_local() -> None:
     assert bill.group("disks").amount > plan(WEEK).group("disks").amount * 100
 
 
+def test_kafka_on_disk_does_not_pay_for_the_machines_of_a_bucket() -> None:
+    own = from_dict({"workload": {"write": "30 MB/s"}, "tiering": {"classes": "OWN"}})
+    assert plan(own).group("hardware").amount > 0
+    assert plan(preset("kafka", own)).group("hardware").lines == ()
+
+
 def test_tiering_makes_kafka_cheaper_where_history_is_long() -> None:
     assert plan(preset("kafka-tiered", WEEK)).total < plan(preset("kafka", WEEK)).total
 

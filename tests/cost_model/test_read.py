@@ -1,6 +1,7 @@
 """Scenarios: read with clear errors, written without loss."""
 
 import json
+import re
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -42,7 +43,24 @@ def test_nothing_at_all_is_the_default_scenario() -> None:
         ({"worklod": {}}, "worklod", "did you mean workload?"),
         ({"workload": {"wrte": "1 MB/s"}}, "workload.wrte", "did you mean write?"),
         ({"workload": {"write": 30}}, "workload.write", "has no unit"),
-        ({"workload": {"write": "-30 MB/s"}}, "workload.write", "out of bounds"),
+        ({"workload": {"write": "-30 MB/s"}}, "workload.write", "-30 MB/s is out of bounds"),
+        ({"prices": {"kms.key": -1}}, "prices.kms.key", "at least 0 and finite"),
+        ({"prices": {"kms.key": float("nan")}}, "prices.kms.key", "at least 0 and finite"),
+        (
+            {"uncertainty": {"workload.write": {"low": "-3 MB/s", "high": "1 MB/s"}}},
+            "uncertainty.workload.write.low",
+            "at least 0.001 B/s",
+        ),
+        (
+            {"uncertainty": {"prices.kms.key": {"low": -1, "high": 1}}},
+            "uncertainty.prices.kms.key.low",
+            "at least 0 and finite",
+        ),
+        (
+            {"uncertainty": {"cluster.disk_free": {"low": 0.5, "high": 1.5}}},
+            "uncertainty.cluster.disk_free.high",
+            "at most 0.95",
+        ),
         ({"workload": {"write": "0 MB/s"}}, "workload.write", "at least 0.001 B/s"),
         ({"workload": {"write": ".nan"}}, "workload.write", "not a number with a unit"),
         ({"workload": {"peak": float("nan")}}, "workload.peak", "out of bounds"),
@@ -52,6 +70,7 @@ def test_nothing_at_all_is_the_default_scenario() -> None:
         ({"workload": {"retention": "1 month"}}, "workload.retention", "months differ"),
         ({"workload": "much"}, "workload", "not a set of key: value"),
         ({"cluster": {"instance": "m7g.xlrge"}}, "cluster.instance", "did you mean m7g.xlarge?"),
+        ({"cluster": {"instance": "m7g.xlrge"}}, "cluster.instance", "r7g.large, r7g.xlarge"),
         ({"cluster": {"disk": "gp4"}}, "cluster.disk", "did you mean gp"),
         ({"cluster": {"disk_free": 1}}, "cluster.disk_free", "at most 0.95"),
         ({"cluster": {"replicas": 0}}, "cluster.replicas", "at least 1"),
@@ -173,6 +192,23 @@ def test_inputs_are_set_as_the_command_line_writes_them() -> None:
     assert parse_input("tiering.classes", "GLACIER_IR")[0].storage_class == "GLACIER_IR"
     with pytest.raises(InvalidScenario, match="unknown input"):
         parse_input("work.write", "1")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("billing.region", "mars", "the price book is for us-east-1"),
+        ("cluster.instance", "abacus", "has no price; known are"),
+        ("cluster.disk", "floppy", "known are gp2, gp3"),
+        ("workload.groups", float("nan"), "out of bounds; at least 0"),
+        ("workload.retention", -3600.0, "-1 h is out of bounds; at least"),
+        ("prices.kms.key", -1.0, "at least 0 and finite"),
+    ],
+)
+def test_what_a_file_may_not_say_cannot_be_set_either(path: str, value: Any, says: str) -> None:
+    with pytest.raises(InvalidScenario, match=re.escape(says)) as told:
+        with_input(Scenario(), path, value)
+    assert told.value.field == path
 
 
 JUNK = st.one_of(

@@ -1,9 +1,14 @@
 """The tornado."""
 
+from pathlib import Path
+
 import pytest
 
-from cost_model import InvalidScenario, from_dict, plan
+from cost_model import InvalidScenario, from_dict, load, plan
+from cost_model.read import show_input_briefly
 from cost_model.sensitivity import tornado
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "cost"
 
 BASE = from_dict(
     {
@@ -33,6 +38,23 @@ def test_a_bar_is_the_bill_at_both_ends_of_the_stated_range() -> None:
 def test_without_a_range_an_input_swings_by_a_share() -> None:
     (bar,) = tornado(BASE, paths=["workload.retention"], swing=0.5)
     assert (bar.low, bar.high) == ("182.5 d", "1.5 y")
+
+
+def test_a_bar_reaches_from_the_least_to_the_most_where_both_ends_cost_more() -> None:
+    """Drives come in whole nodes: fewer of them need a node more, and more of them waste some."""
+    own = load(EXAMPLES / "own-minio.yaml")
+    (bar,) = tornado(own, paths=["hardware.drives"])
+    base = plan(own).total
+    assert bar.at_low > bar.at_high > base
+    assert bar.span == bar.at_low - base
+
+
+def test_prices_are_never_written_as_powers_of_ten() -> None:
+    own = load(EXAMPLES / "own-minio.yaml")
+    nodes, puts = tornado(own, paths=["prices.hardware.node", "prices.s3.STANDARD.get"])
+    assert (nodes.low, nodes.high) == ("$7,200", "$10,800")
+    assert (puts.low, puts.high) == ("$0.00032", "$0.00048")
+    assert show_input_briefly("prices.kms.key", 0.0000004) == "$0.0000004"
 
 
 def test_an_end_that_cannot_be_is_left_out() -> None:

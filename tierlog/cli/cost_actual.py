@@ -41,6 +41,7 @@ ALWAYS = (Standing.REFERENCED, Standing.GARBAGE, Standing.ORPHAN, Standing.METAD
 TOPICS_SHOWN = 15
 NO_OWNER = "(no owner)"
 CLUSTER = "(the cluster)"
+CHARGED = "writes by bytes produced, reads to the reader by its own GETs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,8 @@ def run(
         if html is not None:
             from tierlog.cli.cost_pages import actual_page
 
-            actual_page(html, found.bill, found.by_topic, rows_of(found))
+            charged = None if asked is None else charged_rows(asked, _requests(found, asked, book))
+            actual_page(html, found.bill, found.by_topic, rows_of(found), charged)
     if not found.agrees:
         raise typer.Exit(1)
 
@@ -236,7 +238,7 @@ def _parts(what: str, parts: dict[str, Decimal], piles: dict[str, Pile]) -> None
 
 
 def show_asked(found: Actual, asked: Asked, book: PriceBook) -> None:
-    bill = asked.bill(book, held_of(found))
+    bill = _requests(found, asked, book)
     typer.echo(
         f"\nrequests since the node started, {brief_duration(asked.since_s)} ago: {usd(bill.total)}"
     )
@@ -249,16 +251,29 @@ def show_asked(found: Actual, asked: Asked, book: PriceBook) -> None:
             ["deletions, free", "", f"{asked.deletes:,}", ""],
         ]
     )
-    writes, reads = asked.by_topic(bill), asked.by_reader(bill)
-    sizes = {each.name: f"{each.read_bytes:,}" for each in asked.readers}
-    rows = [["charged to", "", "read", "so far"]]
-    rows += [[f"topic {name}", "", "", usd(amount)] for name, amount in writes.items() if amount]
-    rows += [
-        [name, "", sizes.get(name, ""), usd(amount)] for name, amount in reads.items() if amount
-    ]
     typer.echo("")
-    _columns(rows)
-    typer.echo("writes by bytes produced, reads to the reader by its own GETs")
+    _columns([[name, "", *figures] for name, *figures in charged_rows(asked, bill)])
+    typer.echo(CHARGED)
+
+
+def charged_rows(asked: Asked, bill: Bill) -> list[list[str]]:
+    """Who pays for requests so far; the first row is the head."""
+    rows = [["charged to", "GETs", "bytes read", "so far"]]
+    writes, reads = asked.by_topic(bill), asked.by_reader(bill)
+    rows += [[f"topic {name}", "", "", usd(amount)] for name, amount in writes.items() if amount]
+    known = {each.name: each for each in asked.readers}
+    for name, amount in reads.items():
+        each = known.get(name)
+        # Who read from the cache alone pays nothing, and stands here all the same.
+        if each is not None and (amount or each.read_bytes):
+            rows.append([name, f"{each.gets:,}", f"{each.read_bytes:,}", usd(amount)])
+        elif amount:
+            rows.append([name, "", "", usd(amount)])
+    return rows
+
+
+def _requests(found: Actual, asked: Asked, book: PriceBook) -> Bill:
+    return asked.bill(book, held_of(found))
 
 
 def held_of(found: Actual) -> dict[str, int]:
@@ -299,7 +314,7 @@ def as_value(found: Actual, asked: Asked | None, book: PriceBook) -> dict[str, A
 
 
 def _asked_value(found: Actual, asked: Asked, book: PriceBook) -> dict[str, Any]:
-    bill = asked.bill(book, held_of(found))
+    bill = _requests(found, asked, book)
     return {
         "since_s": asked.since_s,
         "puts": asked.puts,
@@ -310,5 +325,14 @@ def _asked_value(found: Actual, asked: Asked, book: PriceBook) -> dict[str, Any]
         "deletes": asked.deletes,
         "bill": bill.as_json(),
         "usd_by_topic": {name: str(part) for name, part in asked.by_topic(bill).items()},
+        "readers": [
+            {
+                "reader": each.name,
+                "gets": each.gets,
+                "get_bytes": each.get_bytes,
+                "read_bytes": each.read_bytes,
+            }
+            for each in asked.readers
+        ],
         "usd_by_reader": {name: str(part) for name, part in asked.by_reader(bill).items()},
     }

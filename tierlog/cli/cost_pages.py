@@ -9,12 +9,13 @@ from cost_model.breakeven import Curve
 from cost_model.growth import Years
 from cost_model.montecarlo import Outcome
 from cost_model.page import bill_tree, heading, note, page, paragraph, plot, table
-from cost_model.read import show_input
+from cost_model.read import show_input_briefly
 from cost_model.sensitivity import Swing, tornado
 from cost_model.text import conventions, side_by_side, usd
 from tierlog.cli import cost_views as views
 
 BARS = 15
+STEADY = "A steady month: as many bytes expire as arrive."
 
 
 def plan_page(file: Path, scenario: Scenario, bill: Bill, book: PriceBook) -> None:
@@ -22,7 +23,7 @@ def plan_page(file: Path, scenario: Scenario, bill: Bill, book: PriceBook) -> No
     parts = [
         paragraph(f"{usd(bill.total)} a month. Reckoned with {conventions(scenario, book)}."),
         *(note(each) for each in bill.warnings),
-        plot(plots.components([bill]), name="bill", caption="A steady month, by component."),
+        plot(plots.components([bill]), name="bill", caption=STEADY),
         heading("What moves it"),
         *_tornado(float(bill.total), bars),
         heading("Every line"),
@@ -33,7 +34,7 @@ def plan_page(file: Path, scenario: Scenario, bill: Bill, book: PriceBook) -> No
 
 def compare_page(file: Path, bills: Sequence[Bill]) -> None:
     parts = [
-        plot(plots.components(bills), name="plans", caption="A steady month, by component."),
+        plot(plots.components(bills), name="plans", caption=STEADY),
         table(side_by_side(bills)),
         *(note(f"{bill.name}: {each}") for bill in bills for each in bill.warnings),
     ]
@@ -73,8 +74,8 @@ def montecarlo_page(file: Path, outcomes: Sequence[Outcome], *, draws: int, seed
 
 
 def curve_page(file: Path, curve: Curve) -> None:
-    meets = [f"They meet at {show_input(curve.path, at)}." for at in curve.crossings]
-    caption = f"Both plans along {curve.path}."
+    meets = [f"They meet at {show_input_briefly(curve.path, at)}." for at in curve.crossings]
+    caption = f"Both plans along {curve.path}, all else as it is."
     parts = [
         *(paragraph(each) for each in meets or ["They do not meet in this range."]),
         plot(plots.break_even(curve), name="curve", caption=caption),
@@ -86,23 +87,37 @@ def curve_page(file: Path, curve: Curve) -> None:
 def growth_page(file: Path, name: str, grown: Years) -> None:
     parts = [
         paragraph(f"All {len(grown.usd)} months: {usd(grown.total, cents=False)}."),
-        plot(plots.growth(grown), name="growth", caption="Month by month, by component."),
+        plot(
+            plots.growth(grown),
+            name="growth",
+            caption="What expires and what it is kept in follows the age of each month's bytes.",
+        ),
         table(views.year_rows(grown)),
     ]
     _write(file, f"{name} over the years", parts)
 
 
 def actual_page(
-    file: Path, bill: Bill, by_topic: Mapping[str, Decimal], rows: Sequence[Sequence[str]]
+    file: Path,
+    bill: Bill,
+    by_topic: Mapping[str, Decimal],
+    rows: Sequence[Sequence[str]],
+    charged: Sequence[Sequence[str]] | None,
 ) -> None:
+    """`charged`: who pays for requests, where a node was asked."""
     order = sorted(by_topic.items(), key=lambda part: -part[1])
     topics = [(name, float(amount)) for name, amount in order]
     parts = [
         paragraph(f"{usd(bill.total)} a month, if everything stays as it lies now."),
         table(rows, words=2),
         plot(plots.components([bill]), name="standing", caption="By what objects are there for."),
-        plot(plots.amounts(topics, what="topic"), name="topics", caption="By topic."),
+        plot(
+            plots.amounts(topics, what="topic"),
+            name="topics",
+            caption="Each line of the bill by the bytes that a topic has in it.",
+        ),
         table([["topic", "a month"], *([name, usd(amount)] for name, amount in order)]),
+        *([heading("Requests since the node started"), table(charged)] if charged else []),
         heading("Every line"),
         bill_tree(bill),
     ]

@@ -31,7 +31,8 @@ def read(file: Path, *, sets: Sequence[str], book: PriceBook) -> Scenario:
         path, equals, value = each.partition("=")
         if not equals:
             raise usage(f"--set {each} is not of the form input=value")
-        scenario = with_input(scenario, path.strip(), parse_input(path.strip(), value.strip()))
+        path = path.strip()
+        scenario = with_input(scenario, path, parse_input(path, value.strip()), book=book)
     return scenario
 
 

@@ -2,10 +2,12 @@
 
 import json
 import shutil
+import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import fields
 from decimal import Decimal
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
@@ -18,10 +20,10 @@ from cost_model.montecarlo import Outcome
 from cost_model.optimise import Optimum
 from cost_model.policy import lifecycle, node_settings, topic_settings
 from cost_model.prices import Price
-from cost_model.read import as_dict, show_input
+from cost_model.read import as_dict, show_input_briefly
 from cost_model.scenario import SECTIONS
 from cost_model.sensitivity import Swing
-from cost_model.text import BAR, bar, conventions, number, side_by_side, summary, usd
+from cost_model.text import BAR, bar, conventions, side_by_side, summary, usd
 from cost_model.text import explain as explained
 from cost_model.units import brief_duration, brief_size
 from tierlog.cli.failure import say
@@ -38,7 +40,7 @@ def show_bill(scenario: Scenario, bill: Bill, book: PriceBook, *, explain: bool)
     typer.echo(conventions(scenario, book))
     typer.echo("")
     for line in explained(bill) if explain else summary(bill):
-        typer.echo(line)
+        typer.echo(folded(line, _columns_of(sys.stdout)))
     if not explain:
         typer.echo(f"\nconfidence {bill.confidence}; --explain shows every line with its source")
     _warn(bill.warnings)
@@ -46,12 +48,37 @@ def show_bill(scenario: Scenario, bill: Bill, book: PriceBook, *, explain: bool)
 
 def _warn(warnings: Sequence[str]) -> None:
     for each in warnings:
-        say(f"note: {each}")
+        say(folded(f"note: {each}", _columns_of(sys.stderr)))
+
+
+def folded(line: str, columns: int | None) -> str:
+    """Over lines of the terminal, between words, behind the margin of the first. None: as it is,
+    for whoever reads it is no terminal."""
+    if columns is None or len(line) < columns:
+        return line
+    margin = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.fill(
+        line,
+        columns - 1,
+        subsequent_indent=margin,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _columns_of(stream: TextIO) -> int | None:
+    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def show_side_by_side(bills: Sequence[Bill]) -> None:
     head, *rows = side_by_side(bills)
     _print_columns(head, rows)
+    typer.echo("")
+    most = float(max(bill.total for bill in bills))
+    named = max(len(bill.name) for bill in bills)
+    for bill in bills:
+        drawn = bar(float(bill.total), most, width=_bar_width([[bill.name.ljust(named)]], BAR * 2))
+        typer.echo(f"{bill.name:<{named}}  {drawn}".rstrip())
     for bill in bills:
         _warn([f"{bill.name}: {each}" for each in bill.warnings])
 
@@ -94,11 +121,11 @@ def _ends(swing: Swing) -> str:
     return f"{low if unit and swing.high.endswith(' ' + unit) else swing.low} .. {swing.high}"
 
 
-def _bar_width(rows: Sequence[Sequence[str]]) -> int:
+def _bar_width(rows: Sequence[Sequence[str]], most: int = BAR) -> int:
     """What the terminal leaves; a pipe has room."""
     columns = shutil.get_terminal_size(fallback=(140, 24)).columns
     used = sum(max(len(row[at]) for row in rows) + 2 for at in range(len(rows[0])))
-    return min(max(columns - used - 1, BAR_LEAST), BAR)
+    return min(max(columns - used - 1, BAR_LEAST), most)
 
 
 def outcome_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
@@ -156,16 +183,6 @@ def show_curve(curve: Curve) -> None:
         typer.echo(f"break-even at {curve.path} = {show_input_briefly(curve.path, each)}")
     if not curve.crossings:
         typer.echo(f"no break-even in this range: {curve.cheaper_at(0)} costs less all along")
-
-
-def show_input_briefly(path: str, value: float) -> str:
-    """Four digits, in the unit that the exact text has."""
-    text = show_input(path, value)
-    if text.endswith("B/s"):
-        return f"{brief_size(value)}/s"
-    if text.endswith("B"):
-        return brief_size(value)
-    return brief_duration(value) if text[-1:].isalpha() else number(value)
 
 
 def year_rows(grown: Years) -> list[list[str]]:
