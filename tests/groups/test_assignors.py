@@ -1,10 +1,14 @@
 """Server-side assignors: every partition one owner, no owner who did not ask; and what each of them
 promises beyond that."""
 
+from unittest.mock import patch
+
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
+from tests.groups.plain_uniform import plain_uniform
+from tierlog.groups import assign_uniform
 from tierlog.groups.assigning import Shares, Subscriber
 from tierlog.groups.assignors import ASSIGNORS, Assignor
 
@@ -71,6 +75,17 @@ def test_uniform_differs_by_one_at_most_and_moves_no_more_than_that_takes(
     sizes = [len(share) for share in shares.values()]
     assert max(sizes, default=0) - min(sizes, default=0) <= 1
     assert ASSIGNORS["uniform"](again(alike, shares), topics) == shares
+
+
+@pytest.mark.parametrize("orders_max", [0, 1, 16])
+@given(subscribers, counts)
+@settings(max_examples=200, deadline=None)
+def test_uniform_finds_what_looking_at_everybody_finds_where_subscriptions_differ(
+    orders_max: int, people: dict[str, Subscriber], topics: dict[bytes, int]
+) -> None:
+    assume(len({one.topics.intersection(topics) for one in people.values()}) > 1)
+    with patch.object(assign_uniform, "ORDERS_MAX", orders_max):
+        assert ASSIGNORS["uniform"](people, topics) == plain_uniform(people, topics)
 
 
 def test_uniform_takes_from_those_who_have_more_when_somebody_comes() -> None:

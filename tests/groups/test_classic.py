@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.groups.classics import Bench
+from tests.groups.classics import GROUP, Bench
 from tierlog.groups.classic import State
-from tierlog.groups.values import GroupLimits, Protocol
+from tierlog.groups.values import GroupLimits, Protocol, Sync
 from tierlog.wire.error_codes import ErrorCode
 
 
@@ -108,6 +108,42 @@ def test_a_full_group_takes_nobody_but_its_members() -> None:
     leader, _ = bench.stable(2)
     assert bench.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert bench.join(leader) is None
+
+
+def test_ids_that_wait_for_their_owners_have_a_limit_until_these_come_or_are_late() -> None:
+    bench = Bench(GroupLimits(initial_delay_ms=0, pending_max=2))
+    first, _ = bench.member(), bench.member()
+    assert bench.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    bench.join(first)
+    third = bench.member()
+    assert bench.join(needs_known_id=False) is None, "it waits for no id"
+    assert bench.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    bench.wait(10_000)
+    assert bench.join(third).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.member()
+
+
+def test_what_a_member_says_of_itself_has_a_limit() -> None:
+    bench = Bench(GroupLimits(initial_delay_ms=0, member_bytes_max=100))
+    much = (Protocol("range", b"a" * 50), Protocol("sticky", b"b" * 50))
+    assert bench.join(protocols=much).error is ErrorCode.MESSAGE_TOO_LARGE
+    member = bench.member(protocols=much[:1])
+    assert bench.join(member, protocols=much).error is ErrorCode.MESSAGE_TOO_LARGE
+    assert bench.join(member, protocols=much[:1]).error is ErrorCode.NONE
+
+
+def test_what_all_members_say_of_themselves_has_a_limit() -> None:
+    bench = Bench(GroupLimits(initial_delay_ms=0, group_bytes_max=150))
+    some = (Protocol("range", b"a" * 50),)
+    member = bench.member(protocols=some)
+    bench.join(member, protocols=some)
+    bench.join(protocols=some, needs_known_id=False)
+    for more in ({}, {"needs_known_id": False}, {"instance_id": "i"}):
+        refused = bench.join(protocols=some, **more)
+        assert refused.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert len(bench.group.members) == 2
+    again = bench.join(member, protocols=some)
+    assert again.error is ErrorCode.NONE, "what it said before does not count twice"
 
 
 def test_an_id_that_nobody_gave_out_is_unknown(bench: Bench) -> None:
@@ -269,10 +305,74 @@ def test_pitfall_17_a_static_leader_comes_back_and_need_not_assign(bench: Bench)
     assert first not in bench.group.members
 
 
-def test_pitfall_17_a_static_member_with_something_new_to_say_rebalances(bench: Bench) -> None:
-    static(bench)
-    assert bench.join(instance_id="b", protocols=(Protocol("range", b"more"),)) is None
-    assert bench.group.state is State.PREPARING
+def subscription(*topics: str, generation: int = -1) -> bytes:
+    """As Java says it, version 2: topics, user data, partitions that it has, generation."""
+    names = b"".join(len(one).to_bytes(2, "big") + one.encode() for one in topics)
+    owned = b"" if generation < 0 else b"\0\1t\0\0\0\1\0\0\0\0"
+    return (
+        b"\0\2"
+        + len(topics).to_bytes(4, "big")
+        + names
+        + b"\xff" * 4
+        + bool(owned).to_bytes(4, "big")
+        + owned
+        + generation.to_bytes(4, "big", signed=True)
+    )
+
+
+def both(*topics: str, generation: int = -1) -> tuple[Protocol, ...]:
+    said = subscription(*topics, generation=generation)
+    return (Protocol("range", said), Protocol("sticky", said))
+
+
+def test_pitfall_17_a_static_member_that_tells_no_generation_any_more_bothers_nobody(
+    bench: Bench,
+) -> None:
+    """It was there before the others, so it joined again with what it had; now it has nothing."""
+    tickets = [
+        bench.ask_join(instance_id="b", protocols=both("t")),
+        bench.ask_join(instance_id="a", protocols=both("t")),
+    ]
+    member_id = bench.replies[tickets[0]].member_id
+    again = bench.ask_join(member_id, instance_id="b", protocols=both("t", generation=1))
+    bench.sync_all([again, tickets[1]])
+    assert bench.group.generation == 2
+    assert bench.join(instance_id="b", protocols=both("t")).generation == 2
+    assert bench.group.state is State.STABLE
+
+
+def test_pitfall_17_a_static_member_that_subscribes_to_something_else_rebalances(
+    bench: Bench,
+) -> None:
+    bench.sync_all([bench.ask_join(instance_id="b", protocols=both("t"))])
+    assert bench.join(instance_id="b", protocols=both("t", "u")).generation == 2
+    assert bench.group.state is State.COMPLETING
+
+
+def test_pitfall_17_a_static_member_that_changes_the_protocol_rebalances(bench: Bench) -> None:
+    bench.sync_all([bench.ask_join(instance_id="b", protocols=both("t"))])
+    assert bench.group.protocol == "range"
+    reply = bench.join(instance_id="b", protocols=both("t")[::-1])
+    assert (reply.generation, reply.protocol) == (2, "sticky")
+
+
+def test_pitfall_17_what_others_than_consumers_say_is_their_own(bench: Bench) -> None:
+    """Kafka looks at the protocol alone."""
+    said = {"protocol_type": "connect", "instance_id": "b"}
+    ticket = bench.ask_join(protocols=(Protocol("range", subscription("t")),), **said)
+    member_id = bench.replies[ticket].member_id
+    sync = Sync(
+        group=GROUP,
+        member_id=member_id,
+        instance_id="b",
+        generation=1,
+        protocol_type=None,
+        protocol=None,
+        assignments={member_id: b"mine"},
+    )
+    bench.carry_out(bench.machine.sync(sync, bench.ticket(), bench.now))
+    reply = bench.join(protocols=(Protocol("range", subscription("u")),), **said)
+    assert (reply.generation, bench.group.state) == (1, State.STABLE)
 
 
 def test_pitfall_17_a_static_member_leaves_by_its_name(bench: Bench) -> None:

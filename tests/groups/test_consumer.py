@@ -119,6 +119,17 @@ def test_a_full_group_takes_nobody_else() -> None:
     bench = ConsumerBench(replace(LIMITS, consumer_size_max=1))
     bench.arrive("a")
     assert bench.arrive("b").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_what_members_say_of_themselves_has_a_limit() -> None:
+    bench = ConsumerBench(replace(LIMITS, member_bytes_max=50, group_bytes_max=70))
+    assert bench.arrive("a", topics=("t" * 50,)).error is ErrorCode.INVALID_REQUEST
+    assert bench.arrive("a", topics=("t" * 40,)).error is ErrorCode.NONE
+    refused = bench.arrive("b", regex="t" * 40)
+    assert refused.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert "70 bytes" in str(refused.sentence)
+    assert list(bench.consumers.members) == ["a"]
+    assert bench.arrive("a", topics=("u" * 45,)).error is ErrorCode.NONE
     assert bench.arrive("a").error is ErrorCode.NONE
 
 

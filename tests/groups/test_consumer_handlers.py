@@ -1,7 +1,9 @@
 """The APIs of consumer groups (KIP-848), as a client meets them over the wire."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -9,6 +11,7 @@ from tests.broker.support import Served
 from tests.groups.conftest import SETTINGS, serving_groups
 from tests.groups.test_handlers import found, joined, listed, loaded
 from tierlog.config import InvalidConfig, NodeSettings
+from tierlog.groups import patterns
 from tierlog.groups.service import GroupCoordinator, groups_of, limits_of
 from tierlog.sim.disk import SimDisk
 from tierlog.wire.error_codes import ErrorCode
@@ -54,6 +57,72 @@ async def test_a_member_comes_is_assigned_beats_and_leaves(served: Served, versi
     left = await beat(served, -1, **names)
     assert (left.error_code, left.member_epoch) == (0, -1)
     assert (await beat(served, 1, **names)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_heartbeat_that_changes_nothing_is_answered_where_it_is_read(
+    served: Served,
+) -> None:
+    """Without a task, a timer or a record."""
+    await member(served)
+    ends = [one._partition.log.log_end for one in groups_of(served.node).shards]
+    timers = [one._timer for one in groups_of(served.node).shards]
+    request = beating.ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m", member_epoch=1)
+    assert isinstance(served.send(request, 1), list)
+    assert [one._partition.log.log_end for one in groups_of(served.node).shards] == ends
+    assert [one._timer for one in groups_of(served.node).shards] == timers
+
+
+async def test_a_heartbeat_waits_for_what_is_not_durable_yet(served: Served) -> None:
+    await served.create("t", partitions=2)
+    await found(served)
+    coming = served.send(
+        beating.ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id="m",
+            member_epoch=0,
+            rebalance_timeout_ms=5_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        ),
+        1,
+    )
+    request = beating.ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m", member_epoch=1)
+    after_it = served.send(request, 1)
+    assert isinstance(coming, asyncio.Future)
+    assert isinstance(after_it, asyncio.Future)
+    await coming
+    await after_it
+
+
+async def test_topics_that_come_while_a_pattern_is_matched_are_found(served: Served) -> None:
+    for name in ("t1", "t2", "u"):
+        await served.create(name, partitions=1)
+    await found(served)
+    with patch.object(patterns, "NAMES_A_STEP", 1):
+        request = beating.ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id="m",
+            member_epoch=0,
+            rebalance_timeout_ms=5_000,
+            subscribed_topic_names=[],
+            subscribed_topic_regex="t.",
+            topic_partitions=[],
+        )
+        answer = served.send(request, 1)
+        assert isinstance(answer, asyncio.Future)
+        await asyncio.sleep(0)
+        assert not answer.done()
+        late = served.node.topics.by_name["u"]
+        served.node.topics.remove(late)
+        late.name = "t3"
+        served.node.topics.add(late)
+        await answer
+    beaten = await beat(
+        served, 1, topic_partitions=[], subscribed_topic_names=[], rebalance_timeout_ms=5_000
+    )
+    assert beaten.error_code == 0
+    ids = {one.topic_id for one in beaten.assignment.topic_partitions}
+    assert ids == {served.node.topics.by_name[name].id for name in ("t1", "t2", "t3")}
 
 
 @pytest.mark.parametrize(

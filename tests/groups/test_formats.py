@@ -59,6 +59,17 @@ def test_the_bytes_are_those_of_kafka() -> None:
     assert encode_key(GROUP.key).hex() == "0002000167"
 
 
+def test_an_offset_with_its_topics_id_is_written_as_kafka_does_since_4_1() -> None:
+    """Version 4, flexible, with the id as tag 0 (KAFKA-19141)."""
+    value = OffsetValue(
+        offset=7, leader_epoch=2, metadata="m", commit_timestamp=5, topic_id=bytes(range(16))
+    )
+    assert encode_value(value).hex() == (
+        "0004000000000000000700000002026d0000000000000005010010000102030405060708090a0b0c0d0e0f"
+    )
+    assert decode_record(encode_key(OFFSET.key), encode_value(value)).value == value
+
+
 def test_an_offset_of_an_older_kafka_is_read() -> None:
     key = bytes.fromhex("000000016700017400000003")
     value = bytes.fromhex("00010000000000000007000000000000000000050000000000000006")

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -11,6 +12,9 @@ from tierlog.broker.controller import NewTopic
 from tierlog.broker.errors import InternalTopic
 from tierlog.config.errors import InvalidConfig
 from tierlog.coordinator.shard import Shard
+from tierlog.groups.handlers import offset_commit
+from tierlog.groups.service import groups_of
+from tierlog.hot.errors import DiskFull
 from tierlog.sim.disk import SimDisk
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages import delete_groups as deleting
@@ -119,6 +123,15 @@ async def test_a_lone_member_joins_syncs_beats_and_leaves(served: Served, versio
     assert [one.error_code for one in left.members] == ([0] if version >= 3 else [])
     beat = await served.call(beating.HeartbeatRequest(**name), min(version, 4))
     assert beat.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_heartbeat_is_answered_where_it_is_read(served: Served) -> None:
+    await found(served)
+    member = await member_of(served, 9)
+    request = beating.HeartbeatRequest(
+        group_id=GROUP, member_id=member.member_id, generation_id=member.generation_id
+    )
+    assert isinstance(served.send(request, 4), list)
 
 
 async def test_a_second_member_waits_until_the_first_has_joined_again(served: Served) -> None:
@@ -270,6 +283,61 @@ async def test_offsets_go_with_a_topic_that_is_made_anew_while_they_are_loaded(
 
     monkeypatch.setattr(Shard, "load", waiting)
     async with serving_groups(disk) as served:
+        await served.node.controller.delete(served.node.topics.named("t"))
+        await served.create("t", partitions=2)
+        may_load.set()
+        await loaded(served)
+        (topic,) = await committed(served, 8)
+        assert topic.partitions[0].committed_offset == -1
+
+
+def full_disk(served: Served) -> Any:
+    log = groups_of(served.node).shards[0]._partition.log
+    return patch.object(type(log), "append", side_effect=DiskFull("full"))
+
+
+async def test_offsets_go_with_a_topic_that_is_deleted_while_the_disk_is_full() -> None:
+    """Also for whoever comes after a restart: that the disk was full is not written down."""
+    disk = SimDisk()
+    async with serving_groups(disk) as served:
+        await served.create("t", partitions=2)
+        await found(served)
+        await commit(served, 8)
+        with full_disk(served):
+            await served.node.controller.delete(served.node.topics.named("t"))
+            await served.create("t", partitions=2)
+            await loaded(served)
+            (topic,) = await committed(served, 8)
+            assert topic.partitions[0].committed_offset == -1
+    async with serving_groups(disk) as served:
+        await loaded(served)
+        (topic,) = await committed(served, 8)
+        assert topic.partitions[0].committed_offset == -1
+
+
+async def test_offsets_without_a_topic_id_go_with_a_topic_that_is_deleted_while_they_are_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An older node wrote them."""
+    disk, may_load = SimDisk(), asyncio.Event()
+    async with serving_groups(disk) as served:
+        await served.create("t", partitions=2)
+        await found(served)
+        with patch.object(offset_commit, "_id_of", return_value=b""):
+            await commit(served, 8)
+    async with serving_groups(disk) as served:
+        await loaded(served)
+        (topic,) = await committed(served, 8)
+        assert topic.partitions[0].committed_offset == 42
+        load = Shard.load
+
+        async def waiting(self: Shard[Any]) -> None:
+            await may_load.wait()
+            await load(self)
+
+        monkeypatch.setattr(Shard, "load", waiting)
+        for shard in groups_of(served.node).shards:
+            shard._begin_anew()
         await served.node.controller.delete(served.node.topics.named("t"))
         await served.create("t", partitions=2)
         may_load.set()

@@ -1,10 +1,14 @@
 """Lag over both tiers, held against the records themselves."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from unittest.mock import patch
 
 from tests.broker.coldworld import ColdServed, Lives, in_world, until
 from tierlog.coordinator.step import Now
+from tierlog.groups import lagwatch
+from tierlog.groups.lag import Facts, PartitionLag, partition_lag
 from tierlog.groups.lagwatch import COLD_MAX, LagWatch
 from tierlog.groups.service import GroupCoordinator
 from tierlog.groups.values import Commit
@@ -159,6 +163,34 @@ async def test_many_groups_in_the_cold_are_asked_for_some_at_a_time(lives: Lives
         assert len(known) == COLD_MAX
         await until_later(lives, 10)
         assert all(one.seconds is not None for one in (await watch.fresh()).groups.values())
+
+
+@in_world
+async def test_lags_are_not_computed_in_one_piece(lives: Lives) -> None:
+    """With pieces of no length at all, others have a turn between any two of them."""
+    async with watched(lives) as (served, watch, groups):
+        await served.tiered("t")
+        await served.append("t", b"a")
+        for number in range(20):
+            await commit(groups, f"g{number}", "t", 0)
+        sleep, turns, seen = asyncio.sleep, 0, []
+
+        async def turn(seconds: float) -> None:
+            nonlocal turns
+            turns += 1
+            await sleep(seconds)
+
+        def computed(facts: Facts, *, now_ms: int) -> PartitionLag:
+            seen.append(turns)
+            return partition_lag(facts, now_ms=now_ms)
+
+        with (
+            patch.object(lagwatch, "A_TURN_S", -1.0),
+            patch.object(lagwatch, "partition_lag", computed),
+            patch.object(asyncio, "sleep", turn),
+        ):
+            await watch.fresh()
+        assert len(set(seen)) == len(seen) == 20
 
 
 @in_world

@@ -7,6 +7,7 @@ what is not durable yet. Should the disk fail in between, nobody has heard of an
 
 A log that takes no records (the disk is full) leaves a machine that has decided what never came to
 be: it is thrown away, whoever waits is told to ask again, and another is loaded from the log.
+Loading is tried until it is done: what the disk does not give now it may give later.
 """
 
 from __future__ import annotations
@@ -34,16 +35,28 @@ logger = logging.getLogger(__name__)
 
 LOAD_BYTES = 1 << 20
 """Read and applied before everybody else has a turn: some milliseconds."""
+RETRY_S = 1.0
+"""After a first try to load that failed; every other one waits for twice as long."""
+RETRY_S_MAX = 60.0
 
 M = TypeVar("M", bound="Machine[Any]")
 V = TypeVar("V")
 
 
 class Shard(Generic[M]):
-    def __init__(self, env: Env, partition: Partition, make: Callable[[], M]) -> None:
-        """`make` gives a machine that remembers nothing."""
+    def __init__(
+        self,
+        env: Env,
+        partition: Partition,
+        make: Callable[[], M],
+        settle: Callable[[M], Step[Any]] | None = None,
+    ) -> None:
+        """`make` gives a machine that remembers nothing. `settle` says what a machine has to take
+        back, now that its log is applied, before anybody is served by it."""
         self.machine = make()
         self._make = make
+        self._settle = settle
+        self._loading: asyncio.Task[None] | None = None
         self.is_loaded = False
         self._env = env
         self._partition = partition
@@ -59,6 +72,7 @@ class Shard(Generic[M]):
 
     async def load(self) -> None:
         """Apply the log. Until then every act is refused, retriably."""
+        self.machine, self.records_skipped = self._make(), 0
         log, offset = self._partition.log, self._partition.log.log_start
         end = log.log_end
         await log.wait_visible(end)
@@ -71,9 +85,40 @@ class Shard(Generic[M]):
                 self._apply_batch(batch)
                 offset = Offset(header.base_offset + header.last_offset_delta + 1)
             await asyncio.sleep(0)
+        self._take_back()
         self.is_loaded = True
         self.machine.loaded(self.now())
         self._arm()
+        if self.records_skipped:
+            logger.warning("%d records of a coordinator say nothing", self.records_skipped)
+
+    def load_later(self) -> None:
+        """It could not be loaded, or has to be loaded again: until it is, or the shard closes."""
+        self._loading = self._env.tasks.spawn(self._load_at_last(), name="coordinator loads again")
+
+    async def _load_at_last(self) -> None:
+        pause_s = 0.0
+        while True:
+            await asyncio.sleep(pause_s)
+            try:
+                return await self.load()
+            except (TierlogError, OSError) as error:
+                pause_s = min(max(2 * pause_s, RETRY_S), RETRY_S_MAX)
+                logger.warning("a coordinator cannot be loaded: %s; again in %d s", error, pause_s)
+
+    def _take_back(self) -> None:
+        """A log that takes nothing now is no reason to remember it: whoever loads next finds it
+        again, and takes it back again."""
+        if self._settle is None:
+            return
+        records = self._settle(self.machine).records
+        try:
+            if records:
+                self._append(records)
+        except (TierlogError, OSError) as error:
+            logger.warning("a coordinator could not write: %s", error)
+            for record in records:
+                self.machine.apply(record)
 
     def _apply_batch(self, batch: bytes) -> None:
         for record in decode_records(batch):
@@ -155,13 +200,7 @@ class Shard(Generic[M]):
             self._timer.cancel()
         self._timer, self._timer_at_ms = None, inf
         self._fail_all(CoordinatorLoading)
-        self._env.tasks.spawn(self._load_again(), name="coordinator loads again")
-
-    async def _load_again(self) -> None:
-        try:
-            await self.load()
-        except TierlogError:
-            logger.warning("a coordinator cannot be loaded again", exc_info=True)
+        self.load_later()
 
     def _fail_all(self, fault: type[CoordinatorError]) -> None:
         waiting = list(self._waiting.values())
@@ -234,6 +273,8 @@ class Shard(Generic[M]):
     def close(self) -> None:
         """Whoever waits hears that the coordinator is gone."""
         self._is_closed = True
+        if self._loading is not None:
+            self._loading.cancel()
         if self._timer is not None:
             self._timer.cancel()
         self._fail_all(CoordinatorGone)

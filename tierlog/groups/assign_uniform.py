@@ -10,41 +10,56 @@ so this ends.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from collections import defaultdict
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tierlog.groups.assigning import Shares, Spot, Subscriber
+
+Order = list[tuple[int, str]]
+"""What members have, and who they are, in order."""
+ORDERS_MAX: Final = 16
+"""More first ones to be compared take longer than a look at the least loaded of all."""
 
 
 def assign_uniform(members: Mapping[str, Subscriber], topics: Mapping[bytes, int]) -> Shares:
     """`topics`: how many partitions each has."""
-    readers = {
-        topic_id: [one for one in sorted(members) if topic_id in members[one].topics]
-        for topic_id in sorted(topics)
-    }
+    readers = _readers(members, topics)
     shares = _kept(members, topics)
     is_alike = len({one.topics.intersection(topics) for one in members.values()}) <= 1
     if is_alike:
-        _cut_to_quota(shares, total=sum(topics[one] for one in readers if readers[one]))
+        _cut_to_quota(shares, total=sum(topics[one] for one in readers))
     taken = set().union(*shares.values())
     free = [
         (topic_id, partition)
         for topic_id in sorted(readers, key=lambda one: (len(readers[one]), one))
-        if readers[topic_id]
         for partition in range(topics[topic_id])
         if (topic_id, partition) not in taken
     ]
     if is_alike:
         _fill(shares, free)
     else:
+        loads = Loads(shares, members, readers)
         for spot in free:
-            least = min(readers[spot[0]], key=lambda one: (len(shares[one]), one))
-            shares[least].add(spot)
-        _balance(shares, readers)
+            loads.give(spot)
+        loads.balance()
     return {one: frozenset(share) for one, share in shares.items()}
+
+
+def _readers(
+    members: Mapping[str, Subscriber], topics: Mapping[bytes, int]
+) -> dict[bytes, list[str]]:
+    """By name, of topics that have any."""
+    readers = defaultdict(list)
+    for one in sorted(members):
+        for topic_id in members[one].topics:
+            if topic_id in topics:
+                readers[topic_id].append(one)
+    return readers
 
 
 def _kept(members: Mapping[str, Subscriber], topics: Mapping[bytes, int]) -> dict[str, set[Spot]]:
@@ -87,15 +102,64 @@ def _fill(shares: dict[str, set[Spot]], free: list[Spot]) -> None:
         heappush(heap, (count + 1, one))
 
 
-def _balance(shares: dict[str, set[Spot]], readers: Mapping[bytes, list[str]]) -> None:
-    """Until no single move makes it more even."""
-    is_moving = True
-    while is_moving:
-        is_moving = False
-        for one in sorted(shares, key=lambda one: (-len(shares[one]), one)):
-            for spot in sorted(shares[one]):
-                least = min(readers[spot[0]], key=lambda other: (len(shares[other]), other))
-                if len(shares[one]) - len(shares[least]) >= 2:
-                    shares[one].remove(spot)
-                    shares[least].add(spot)
-                    is_moving = True
+class Loads:
+    """Who has least of those who may have a partition; exact at any time.
+
+    Members that subscribe to the same topics are kept in order of what they have, and so are all
+    members together. Where few such lists read a topic, the least is the first of one of them;
+    where many do, one of the first of all members reads it, too, and is soon found.
+    """
+
+    def __init__(
+        self,
+        shares: dict[str, set[Spot]],
+        members: Mapping[str, Subscriber],
+        readers: Mapping[bytes, Sequence[str]],
+    ) -> None:
+        self._shares = shares
+        self._readers = {topic_id: frozenset(some) for topic_id, some in readers.items()}
+        self._all = sorted((len(share), one) for one, share in shares.items())
+        alike: dict[frozenset[bytes], Order] = {}
+        for load in self._all:
+            alike.setdefault(members[load[1]].topics.intersection(readers), []).append(load)
+        self._alike = {one: order for order in alike.values() for _, one in order}
+        self._of_topic: dict[bytes, list[Order]] = {topic_id: [] for topic_id in readers}
+        for topics, order in alike.items():
+            for topic_id in topics:
+                self._of_topic[topic_id].append(order)
+
+    def _least(self, topic_id: bytes) -> tuple[int, str]:
+        orders = self._of_topic[topic_id]
+        if len(orders) <= ORDERS_MAX:
+            return min(order[0] for order in orders)
+        readers = self._readers[topic_id]
+        return next(load for load in self._all if load[1] in readers)
+
+    def give(self, spot: Spot) -> None:
+        """To the least loaded of its readers."""
+        load, one = self._least(spot[0])
+        self._shares[one].add(spot)
+        self._put(one, load, load + 1)
+
+    def balance(self) -> None:
+        """Until no single move makes it more even."""
+        is_moving = True
+        while is_moving:
+            is_moving = False
+            for load, one in sorted(self._all, key=lambda load: (-load[0], load[1])):
+                for spot in sorted(self._shares[one]) if load else ():
+                    is_moving |= self._move(one, spot)
+
+    def _move(self, one: str, spot: Spot) -> bool:
+        share = self._shares[one]
+        if len(share) - self._least(spot[0])[0] < 2:
+            return False
+        share.remove(spot)
+        self._put(one, len(share) + 1, len(share))
+        self.give(spot)
+        return True
+
+    def _put(self, one: str, before: int, after: int) -> None:
+        for order in (self._all, self._alike[one]):
+            del order[bisect_left(order, (before, one))]
+            insort(order, (after, one))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tierlog.groups.formats import GroupKey, GroupValue, StateRecord
 from tierlog.groups.member import Member, member_of, remembered, to_value
+from tierlog.groups.subscription import CONSUMER, subscribed_topics
 from tierlog.groups.values import Joined, JoinedMember, Left, Synced
 from tierlog.wire.error_codes import ErrorCode
 
@@ -137,12 +138,22 @@ class ClassicGroup:
         is_inside = join.member_id in self.members or join.member_id in self._pending
         if join.member_id and not is_inside:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if known is None and join.member_id not in self.members and self._is_full():
+        old_id = known or join.member_id
+        if (old_id not in self.members and self._is_full(join)) or self._is_too_much(join, old_id):
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         return None
 
-    def _is_full(self) -> bool:
-        return len(self.members) >= self._limits.size_max
+    def _is_full(self, join: Join) -> bool:
+        if len(self.members) >= self._limits.size_max:
+            return True
+        wants_id = join.needs_known_id and not join.member_id
+        return wants_id and len(self._pending) >= self._limits.pending_max
+
+    def _is_too_much(self, join: Join, old_id: str) -> bool:
+        """Whether members would say more than is kept for one group."""
+        others = sum(one.said_bytes for one in self.members.values() if one.id != old_id)
+        pending = sum(map(len, self._pending))
+        return others + pending + join.said_bytes > self._limits.group_bytes_max
 
     def _agrees(self, join: Join) -> bool:
         """Whether all members would still have a protocol in common."""
@@ -210,8 +221,8 @@ class ClassicGroup:
     def _replace_static(
         self, join: Join, old_id: str, new_id: str, ticket: int, now: Now, step: GroupStep
     ) -> None:
-        """A static member came back: the id that it had is fenced. If it says what it said before,
-        nobody else is bothered."""
+        """A static member came back: the id that it had is fenced. If it subscribes to what it did
+        before, and the protocol stays the same, nobody else is bothered."""
         old = self.members.pop(old_id)
         self._refuse_waiting(old, ErrorCode.FENCED_INSTANCE_ID, step)
         member = member_of(join, new_id)
@@ -222,13 +233,24 @@ class ClassicGroup:
         if was_leader:
             self.leader = new_id
         self._hear(member, now)
-        is_same = member.metadata(self.protocol) == old.metadata(self.protocol)
-        if self.state is State.STABLE and is_same:
+        if self.state is State.STABLE and self._is_alike(member, old):
             step.records.append(self._record(now))
             step.reply(ticket, self._rejoined(member, old_id if was_leader else None))
         else:
             self._park_join(member, ticket, now, step)
             self._rebalance(now, step)
+
+    def _is_alike(self, member: Member, old: Member) -> bool:
+        """What a consumer says may differ: it tells the generation and the partitions that it had,
+        which one that comes back does not have any more. Kafka looks at the protocol alone."""
+        if self._selected_protocol() != self.protocol:
+            return False
+        if self.protocol_type != CONSUMER:
+            return True
+        said, before = (
+            set(subscribed_topics(one.metadata(self.protocol))) for one in (member, old)
+        )
+        return said == before
 
     def _rejoined(self, member: Member, old_id: str | None) -> Joined:
         """For a leader: it must not assign anew. One that cannot be told to skip it is told of a
@@ -319,7 +341,7 @@ class ClassicGroup:
             self.generation -= 1
             self._begin_joining(now, is_first=False)
             return
-        self._choose_protocol()
+        self.protocol = self._selected_protocol()
         self._choose_leader()
         self.state = State.COMPLETING
         self._phase_ends_ms = now.mono_ms + self._longest_ms()
@@ -330,12 +352,12 @@ class ClassicGroup:
                 member.joining = None
                 self._hear(member, now)
 
-    def _choose_protocol(self) -> None:
+    def _selected_protocol(self) -> str:
         """Each votes for the first of its own that all have; the most votes win."""
         members = self.members.values()
         common = set.intersection(*({p.name for p in one.protocols} for one in members))
         votes = Counter(next(p.name for p in one.protocols if p.name in common) for one in members)
-        self.protocol = max(votes, key=lambda name: votes[name])
+        return max(votes, key=lambda name: votes[name])
 
     def _choose_leader(self) -> None:
         """The same as before, if it came again."""

@@ -83,6 +83,12 @@ class ConsumerGroup(ConsumerMemory):
     def topics_read(self) -> frozenset[str]:
         return self._subscribed(self.members, self._topics)
 
+    def patterns_in(self, topics: TopicView) -> list[str]:
+        """That members subscribe by, if these topics are new to the group."""
+        if topics.generation == self._topics.generation:
+            return []
+        return [one.regex for one in self.members.values() if one.regex]
+
     def loaded(self, now: Now) -> None:
         """A coordinator took the group over: every member has a session's time to be heard of."""
         for member in self.members.values():
@@ -140,6 +146,7 @@ class ConsumerGroup(ConsumerMemory):
         if old_id is not None:
             step.records += self._member_tombstones(old_id)
         if member != known:
+            self._check_words(member, old_id)
             key = SubscriberKey(group=self.id, member_id=member.id)
             step.records.append(StateRecord(key, subscriber_value(member)))
         members = {key: one for key, one in self.members.items() if key != old_id}
@@ -213,6 +220,22 @@ class ConsumerGroup(ConsumerMemory):
             raise Refusal(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"the group has {len(self.members)} members, which is all it may have",
+            )
+
+    def _check_words(self, member: ConsumerMember, old_id: str | None) -> None:
+        """Raises `Refusal` for one who says more than is kept."""
+        limits, mine = self._limits, member.said_bytes
+        if mine > limits.member_bytes_max:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"a member may say {limits.member_bytes_max} bytes of itself, not {mine}; "
+                "subscribe by a pattern",
+            )
+        others = (one for key, one in self.members.items() if key not in (member.id, old_id))
+        if mine + sum(one.said_bytes for one in others) > limits.group_bytes_max:
+            raise Refusal(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"the members of a group may say {limits.group_bytes_max} bytes of themselves",
             )
 
     # Epochs and targets

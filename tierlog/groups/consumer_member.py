@@ -73,6 +73,12 @@ class ConsumerMember:
         """What nobody else may have."""
         return self.assigned.keys() | self.revoking.keys()
 
+    @property
+    def said_bytes(self) -> int:
+        """What it says of itself."""
+        names = (self.id, self.instance_id, self.rack_id, self.client_id, self.regex)
+        return sum(map(len, self.topics)) + sum(len(one) for one in names if one is not None)
+
     def commits(self, spot: Spot, epoch: int) -> bool:
         """Whether it may commit, in that epoch, to a partition. An epoch that is past will do, if
         the partition was its own then (KIP-1251)."""

@@ -18,13 +18,16 @@ from tierlog.groups.consumer_formats import (
     ConsumerValue,
 )
 from tierlog.wire.codec import decode, encode
-from tierlog.wire.schema import Message, Struct, array, bytes_, int32, int64, string
+from tierlog.wire.schema import Message, Struct, array, bytes_, int32, int64, string, uuid
 
 if TYPE_CHECKING:
     from tierlog.types import Bytes
 
 OFFSET_KEY: Final = 1
 OFFSET_VALUE_VERSION: Final = 3
+OFFSET_VALUE_VERSION_WITH_ID: Final = 4
+"""As Kafka writes since 4.1."""
+NO_ID: Final = bytes(16)
 GROUP_VALUE_VERSION: Final = 3
 
 _SHORT: Final = struct.Struct(">h")
@@ -44,6 +47,8 @@ class OffsetValue(Message, versions="0-4", flexible="4+"):
     metadata: str = string()
     commit_timestamp: int = int64()
     expire_timestamp: int = int64("1", default=-1)
+    topic_id: bytes = uuid("4+", tag=0, default=NO_ID)
+    """KAFKA-19141. The offset counts for no other topic that comes to have the name."""
 
 
 class GroupKey(Message, versions="2-2"):
@@ -104,6 +109,8 @@ def encode_key(key: Key) -> bytes:
 
 def encode_value(value: Value) -> bytes:
     version = _VALUE_VERSIONS.get(type(value), VALUE_VERSION)
+    if isinstance(value, OffsetValue) and value.topic_id != NO_ID:
+        version = OFFSET_VALUE_VERSION_WITH_ID
     return _SHORT.pack(version) + encode(value, version)
 
 

@@ -24,6 +24,7 @@ from tierlog.hot.errors import LogError
 if TYPE_CHECKING:
     from tierlog.broker.node import Node
     from tierlog.broker.partition import Partition
+    from tierlog.env import Clock
     from tierlog.groups.service import GroupCoordinator
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,19 @@ class Round:
     """Wall clock; -1: nobody has looked yet."""
     at_s: float = float("-inf")
     took_s: float = 0.0
+
+
+class Turns:
+    """Long work in pieces of `A_TURN_S`: between them everybody else has a turn."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+
+    async def next(self) -> None:
+        if self._clock.monotonic() - self._began > A_TURN_S:
+            await asyncio.sleep(0)
+            self._began = self._clock.monotonic()
 
 
 class LagWatch:
@@ -108,9 +122,14 @@ class LagWatch:
 
     async def _look(self) -> None:
         clock = self._node.env.clock
+        turns = Turns(clock)
         began, waited = clock.monotonic(), 0.0
-        committed = self._committed()
-        cold = [key for key, offset in committed.items() if self._must_ask_store(key, offset)]
+        committed = await self._committed(turns)
+        cold = []
+        for key, offset in committed.items():
+            if self._must_ask_store(key, offset):
+                cold.append(key)
+            await turns.next()
         if cold:
             before = clock.monotonic()
             first = self._turn % len(cold)
@@ -118,31 +137,32 @@ class LagWatch:
             await self._ask_store((cold[first:] + cold[:first])[:COLD_MAX], committed)
             waited = clock.monotonic() - before
         rows: dict[str, list[Facts]] = {}
-        turn = clock.monotonic()
         for key, offset in committed.items():
             facts = await self._facts(key, offset)
             if facts is not None:
                 rows.setdefault(key[0], []).append(facts)
-            if clock.monotonic() - turn > A_TURN_S:
-                await asyncio.sleep(0)
-                turn = clock.monotonic()
-        self._forget_others(committed)
-        now_ms = clock.now_ms()
-        found = {
-            name: group_lag(name, (partition_lag(one, now_ms=now_ms) for one in some))
-            for name, some in rows.items()
-        }
+            await turns.next()
+        await self._forget_others(committed, turns)
+        now_ms = clock.now_ms()  # One for all, so that they can be compared.
+        found = {}
+        for name, some in rows.items():
+            lags = []
+            for one in some:
+                lags.append(partition_lag(one, now_ms=now_ms))
+                await turns.next()
+            found[name] = group_lag(name, lags)
         ended = clock.monotonic()
         self.latest = Round(found, now_ms, ended, max(ended - began - waited, 0.0))
 
-    def _committed(self) -> dict[Key, int]:
-        return {
-            (group, topic, partition): one.offset
-            for shard in self._groups.shards
-            if shard.is_loaded
-            for group, known in shard.machine.offsets.items()
-            for (topic, partition), one in known.items()
-        }
+    async def _committed(self, turns: Turns) -> dict[Key, int]:
+        """Of each group as of one moment; others commit meanwhile."""
+        found: dict[Key, int] = {}
+        for shard in self._groups.shards:
+            for group in list(shard.machine.offsets) if shard.is_loaded else ():
+                known = shard.machine.offsets.get(group, {})
+                found |= {(group, *place): one.offset for place, one in known.items()}
+                await turns.next()
+        return found
 
     def _partition(self, key: Key) -> Partition | None:
         """None while it is not there, or not open."""
@@ -235,14 +255,16 @@ class LagWatch:
         except TimeoutError:
             logger.info("the store is slow: the lag of some groups has no seconds for now")
 
-    def _forget_others(self, committed: dict[Key, int]) -> None:
+    async def _forget_others(self, committed: dict[Key, int], turns: Turns) -> None:
         for remembered in (self._samples, self._times):
             for key in remembered.keys() - committed.keys():
                 del remembered[key]
-        partitions = (self._partition(key) for key in committed)
-        self._fates.forget_others(
-            {(one.topic.id, one.index) for one in partitions if one is not None}
-        )
+        kept = set()
+        for key in committed:
+            if (partition := self._partition(key)) is not None:
+                kept.add((partition.topic.id, partition.index))
+            await turns.next()
+        self._fates.forget_others(kept)
 
 
 def _version(partition: Partition) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from tierlog.groups.consumer import ConsumerGroup
 from tierlog.groups.consumer_formats import EpochKey
 from tierlog.groups.consumer_member import JOINING
 from tierlog.groups.formats import (
+    NO_ID,
     GroupKey,
     GroupValue,
     OffsetKey,
@@ -27,8 +28,8 @@ from tierlog.groups.formats import (
     encode_key,
     encode_value,
 )
-from tierlog.groups.subscription import subscribed_topics
-from tierlog.groups.topicview import InvalidPattern
+from tierlog.groups.patterns import InvalidPattern
+from tierlog.groups.subscription import CONSUMER, subscribed_topics
 from tierlog.groups.values import (
     MEMBER_EPOCH_FROM,
     NO_GENERATION,
@@ -110,7 +111,11 @@ class GroupMachine:
                 del self.offsets[key.group]
         else:
             of_group[place] = Committed(
-                value.offset, value.leader_epoch, value.metadata, value.commit_timestamp
+                value.offset,
+                value.leader_epoch,
+                value.metadata,
+                value.commit_timestamp,
+                value.topic_id,
             )
 
     def encode(self, record: StateRecord) -> tuple[bytes, bytes | None]:
@@ -150,6 +155,8 @@ class GroupMachine:
         limits = self._limits
         if not limits.session_ms_min <= join.session_timeout_ms <= limits.session_ms_max:
             return ErrorCode.INVALID_SESSION_TIMEOUT
+        if join.said_bytes > limits.member_bytes_max:
+            return ErrorCode.MESSAGE_TOO_LARGE
         group = self.groups.get(join.group)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -169,10 +176,15 @@ class GroupMachine:
 
     def beat(self, beat: Beat, ticket: int, now: Now) -> GroupStep:
         step = GroupStep()
-        group = self._classic(beat.group)
-        error = _unknown(beat.group) if group is None else group.beat(beat, now)
-        step.reply(ticket, error)
+        step.reply(ticket, self.hear(beat, now))
         return step
+
+    def hear(self, beat: Beat, now: Now) -> ErrorCode:
+        """The answer to a heartbeat, which writes nothing down."""
+        group = self.groups.get(beat.group)
+        if isinstance(group, ClassicGroup):
+            return group.beat(beat, now)
+        return _unknown(beat.group)
 
     def leave(self, group_id: str, leaving: Sequence[Leaving], ticket: int, now: Now) -> GroupStep:
         """The reply is one `Left` for each."""
@@ -202,6 +214,14 @@ class GroupMachine:
         self.groups[beat.group] = group
         self._arm(group)
         return step
+
+    def patterns_for(self, beat: ConsumerBeat, topics: TopicView) -> Sequence[str]:
+        """Those that it takes time to match before the beat can be answered."""
+        group = self.groups.get(beat.group)
+        needed = [beat.regex] if beat.regex else []
+        if isinstance(group, ConsumerGroup):
+            needed += group.patterns_in(topics)
+        return [one for one in needed if not topics.knows(one)] if needed else ()
 
     def _consumer_for(self, beat: ConsumerBeat, step: GroupStep) -> ConsumerGroup:
         """An empty classic group makes room for who comes; its offsets stay."""
@@ -305,6 +325,19 @@ class GroupMachine:
         for group_id, known in self.offsets.items():
             step.records += [
                 _offset_tombstone(group_id, place) for place in known if place[0] in topics
+            ]
+        return step
+
+    def forget_strangers(self, ids: Mapping[str, bytes], owed: Collection[str]) -> GroupStep:
+        """Offsets in topics that are not there, or are others of the same name. `owed`: names
+        whose offsets without a topic id are not of the topic that has the name now."""
+        step = GroupStep()
+        for group_id, known in self.offsets.items():
+            step.records += [
+                _offset_tombstone(group_id, place)
+                for place, one in known.items()
+                if place[0] not in ids
+                or (one.topic_id != ids[place[0]] if one.topic_id != NO_ID else place[0] in owed)
             ]
         return step
 
@@ -427,6 +460,7 @@ def _commit_record(group_id: str, commit: Commit, now: Now) -> StateRecord:
         leader_epoch=commit.leader_epoch,
         metadata=commit.metadata,
         commit_timestamp=now.wall_ms,
+        topic_id=commit.topic_id or NO_ID,
     )
     return StateRecord(key, value)
 
@@ -439,7 +473,7 @@ def _topics_read(group: Group | None) -> Collection[str]:
     """By members that say so in the words of Kafka's consumers."""
     if isinstance(group, ConsumerGroup):
         return group.topics_read()
-    if group is None or group.protocol_type != "consumer":
+    if group is None or group.protocol_type != CONSUMER:
         return set()
     return {
         topic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tierlog.groups.formats import MemberValue
-from tierlog.groups.values import Join, Protocol
+from tierlog.groups.values import Join, Protocol, said_bytes
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,6 +26,10 @@ class Member:
     syncing: int | None = None
     """Ticket of a sync that waits for the leader's."""
     can_skip_assignment: bool = field(default=False)
+    said_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.said_bytes = said_bytes(self.protocols, self.client_id, self.instance_id)
 
     def metadata(self, protocol: str | None) -> bytes:
         return next((one.metadata for one in self.protocols if one.name == protocol), b"")
@@ -45,6 +49,7 @@ class Member:
         self.rebalance_timeout_ms = join.rebalance_timeout_ms
         self.protocols = join.protocols
         self.can_skip_assignment = join.can_skip_assignment
+        self.said_bytes = join.said_bytes
 
 
 def member_of(join: Join, member_id: str) -> Member:

@@ -65,6 +65,7 @@ def _pairs(groups: Groups, state: ClusterState, now_ms: int) -> Iterator[tuple[s
                 leader_epoch=one.leader_epoch,
                 metadata=one.metadata,
                 commit_timestamp=now_ms,
+                topic_id=bytes.fromhex(spot.topic_id),
             )
             yield group, (key, value)
 

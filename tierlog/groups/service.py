@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from tierlog.broker.controller import NewTopic
@@ -24,6 +24,7 @@ from tierlog.groups.values import GroupLimits
 if TYPE_CHECKING:
     from tierlog.broker.node import Node
     from tierlog.broker.topics import Topic, Topics
+    from tierlog.groups.values import GroupStep
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,8 @@ class GroupCoordinator:
         self._node = node
         self._limits = limits_of(node)
         self._shards: list[Shard[GroupMachine]] = []
+        self._owed: list[set[str]] = []
+        """For each shard the topics that went while it could not forget them."""
         self._view = view_of(node.topics)
         self._making: asyncio.Lock = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
@@ -65,32 +68,29 @@ class GroupCoordinator:
         topic = self._node.topics.by_name.get(TOPIC)
         if topic is None or self._shards:
             return
+        self._owed = [set() for _ in topic.partitions]
         self._shards = [
-            Shard(self._node.env, partition, self._new_machine) for partition in topic.partitions
+            Shard(self._node.env, partition, self._new_machine, partial(self._forget_gone, owed))
+            for partition, owed in zip(topic.partitions, self._owed, strict=True)
         ]
-        known = {name: one.id for name, one in self._node.topics.by_name.items()}
-        self._spawn(self._load(list(self._shards), known), "groups load")
+        self._spawn(self._load(list(self._shards)), "groups load")
 
-    async def _load(self, shards: list[Shard[GroupMachine]], known: dict[str, bytes]) -> None:
+    async def _load(self, shards: list[Shard[GroupMachine]]) -> None:
         for shard in shards:
             try:
                 await shard.load()
-            except TierlogError:
-                logger.exception("a shard of the group state cannot be loaded")
-                continue
-            self._forget_deleted(shard, known)
-            if shard.records_skipped:
-                logger.warning("%d records of the group state say nothing", shard.records_skipped)
+            except (TierlogError, OSError):
+                logger.exception("a shard of the group state cannot be loaded; it is tried again")
+                shard.load_later()
 
-    def _forget_deleted(self, shard: Shard[GroupMachine], known: dict[str, bytes]) -> None:
-        """Topics that went while nobody could write it down; also those whose name was used again
-        since the loading began: nobody could commit to them yet."""
-        topics = self._node.topics.by_name
-        places = (place for of_group in shard.machine.offsets.values() for place in of_group)
-        kept = {name for name, one in topics.items() if known.get(name) == one.id}
-        gone = {topic for topic, _ in places if topic not in kept}
-        if gone:
-            shard.carry_out(shard.machine.forget_topics(gone))
+    def _forget_gone(self, owed: set[str], machine: GroupMachine) -> GroupStep:
+        """Offsets in topics that went while nobody could write it down, also if their names are
+        used again: by the topic's id or, where none was written, since nobody could commit to the
+        new one yet."""
+        ids = {name: one.id for name, one in self._node.topics.by_name.items()}
+        step = machine.forget_strangers(ids, owed)
+        owed.clear()
+        return step
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -151,7 +151,7 @@ class GroupCoordinator:
         """The topics as they are now, as groups see them."""
         topics = self._node.topics
         if self._view.generation != topics.generation:
-            self._view = view_of(topics)
+            self._view = view_of(topics, before=self._view)
         return self._view
 
     # Upkeep
@@ -162,9 +162,11 @@ class GroupCoordinator:
             for shard in shards:
                 shard.close()
             return
-        for shard in self._shards:
+        for shard, owed in zip(self._shards, self._owed, strict=True):
             if shard.is_loaded:
                 shard.carry_out(shard.machine.forget_topics({topic.name}))
+            if not shard.is_loaded:  # Or not any more: the disk is full.
+                owed.add(topic.name)
 
     async def _expire(self) -> None:
         while True:
@@ -181,12 +183,12 @@ def groups_of(node: Node) -> GroupCoordinator:
     return found
 
 
-def view_of(topics: Topics) -> TopicView:
+def view_of(topics: Topics, *, before: TopicView | None = None) -> TopicView:
     known = {
         one.name: KnownTopic(one.id, len(one.partitions), one.is_internal)
         for one in topics.by_name.values()
     }
-    return TopicView(known, generation=topics.generation)
+    return TopicView(known, generation=topics.generation, before=before)
 
 
 def limits_of(node: Node) -> GroupLimits:

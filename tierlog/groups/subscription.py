@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from tierlog.wire.codec import decode
 from tierlog.wire.errors import WireError
 from tierlog.wire.schema import Message, array, string
 
+CONSUMER: Final = "consumer"
+"""The protocol type of groups whose members say it so."""
 _SHORT = struct.Struct(">h")
 
 

@@ -1,9 +1,9 @@
 """The topics of a cluster as groups see them: names, ids and how many partitions each has.
 
-A value, made anew when topics change. Patterns of subscriptions are matched here, by RE2: its time
-is linear in the name whatever the pattern, and its memory bounded. A pattern must match the whole
-name. Topics of the node itself are not matched: whoever commits while it reads
-`__consumer_offsets` would never come to its end.
+A value, made anew when topics change. It knows which topics the patterns of subscriptions match
+(`patterns`); what the view before it knew of other topics holds here, too. Topics of the node
+itself are not matched: whoever commits while it reads `__consumer_offsets` would never come to its
+end.
 """
 
 from __future__ import annotations
@@ -11,21 +11,10 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import re2
-
-from tierlog.errors import Kind, TierlogError
+from tierlog.groups.patterns import Matches, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-PATTERN_BYTES_MAX: Final = 1 << 20
-"""Of a compiled pattern; RE2 refuses what needs more."""
-
-
-class InvalidPattern(TierlogError):
-    """A subscription's pattern is not in RE2's language, or too large."""
-
-    kind = Kind.INVALID
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 class KnownTopic(NamedTuple):
@@ -35,24 +24,41 @@ class KnownTopic(NamedTuple):
 
 
 class TopicView:
-    def __init__(self, topics: Mapping[str, KnownTopic], *, generation: int = -1) -> None:
-        """`generation` differs from that of every other view of the same node."""
+    def __init__(
+        self,
+        topics: Mapping[str, KnownTopic],
+        *,
+        generation: int = -1,
+        before: TopicView | None = None,
+    ) -> None:
+        """`generation` differs from that of every other view of the same node; `before` is the one
+        that this one replaces."""
         self.generation = generation
         self.by_name = topics
         self.names = {one.topic_id: name for name, one in topics.items()}
-        self._matched: dict[str, frozenset[str]] = {}
+        self._public = frozenset(name for name, one in topics.items() if not one.is_internal)
+        self._matches = Matches()
+        self._latest: Matches = Matches() if before is None else before._latest
+        """Of this view and those before it."""
+
+    def knows(self, pattern: str) -> bool:
+        """Whether it takes no time to say what it matches."""
+        return self._matches.get(pattern) is not None
+
+    def match(self, pattern: str) -> Iterator[None]:
+        """Find out what it matches, in steps. Raises `InvalidPattern`."""
+        found = yield from steps(pattern, self._public, self._latest.get(pattern))
+        self._matches.put(pattern, found)
+        self._latest.put(pattern, found)
 
     def matching(self, pattern: str) -> frozenset[str]:
         """Raises `InvalidPattern`."""
-        found = self._matched.get(pattern)
-        if found is None:
-            is_match = compiled(pattern).fullmatch
-            found = self._matched[pattern] = frozenset(
-                name
-                for name, one in self.by_name.items()
-                if not one.is_internal and is_match(name) is not None
-            )
-        return found
+        found = self._matches.get(pattern)
+        while found is None:
+            for _ in self.match(pattern):
+                pass
+            found = self._matches.get(pattern)
+        return found.names
 
     def subscribed(self, topics: Iterable[str], pattern: str | None) -> frozenset[str]:
         """Those that are there, by name or by pattern."""
@@ -71,20 +77,6 @@ class TopicView:
             digest.update(name.encode() + b"\0" + topic.topic_id)
             digest.update(topic.partition_count.to_bytes(4, "big"))
         return int.from_bytes(digest.digest(), "big", signed=True) if names else 0
-
-
-def compiled(pattern: str) -> re2._Regexp:
-    """Raises `InvalidPattern`."""
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = PATTERN_BYTES_MAX
-    try:
-        return re2.compile(pattern, options)
-    except (re2.error, UnicodeEncodeError) as error:
-        raise InvalidPattern(
-            f"{pattern!r:.300} is not a regular expression of RE2: {error}; see its syntax page"
-        ) from None
 
 
 EMPTY: Final = TopicView({})

@@ -9,6 +9,8 @@ from tierlog.coordinator.step import Step
 from tierlog.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tierlog.groups.assigning import Spot
     from tierlog.groups.formats import StateRecord
 
@@ -29,6 +31,13 @@ class Protocol(NamedTuple):
     metadata: bytes
 
 
+def said_bytes(protocols: Iterable[Protocol], *names: str | None) -> int:
+    """What a member of a classic group says of itself."""
+    return sum(len(one.name) + len(one.metadata) for one in protocols) + sum(
+        len(one) for one in names if one is not None
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
     group: str
@@ -44,6 +53,10 @@ class Join:
     """The client can come back with an id (v4 and later)."""
     can_skip_assignment: bool = False
     """v9 and later."""
+
+    @property
+    def said_bytes(self) -> int:
+        return said_bytes(self.protocols, self.client_id, self.instance_id)
 
 
 class JoinedMember(NamedTuple):
@@ -103,8 +116,7 @@ class Left(NamedTuple):
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerBeat:
+class ConsumerBeat(NamedTuple):
     """Of a member of a consumer group (KIP-848). None: as it was."""
 
     group: str
@@ -139,8 +151,7 @@ class ConsumerBeat:
         return self.rebalance_timeout_ms >= 0 and has_subscription and self.owned is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beaten:
+class Beaten(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
     sentence: str | None = None
     member_id: str | None = None
@@ -176,6 +187,8 @@ class Committed(NamedTuple):
     leader_epoch: int
     metadata: str
     wall_ms: int
+    topic_id: bytes = b"\0" * 16
+    """Zeroes: whoever wrote it did not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +201,13 @@ class GroupLimits:
     size_max: int = 2**31 - 1
     metadata_bytes_max: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
+    member_bytes_max: int = 1 << 20
+    """What a member may say of itself: the metadata of all its protocols, or topics and pattern.
+    Kafka takes as much for a whole group, and fails at its first sync beyond that."""
+    group_bytes_max: int = 16 << 20
+    """What all members of a group may say together, and the ids that wait for their owners."""
+    pending_max: int = 10_000
+    """Ids of a group that were given out and not joined with yet."""
     consumer_session_ms: int = 45_000
     consumer_heartbeat_ms: int = 5_000
     consumer_size_max: int = 2**31 - 1

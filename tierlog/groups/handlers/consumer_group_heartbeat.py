@@ -1,19 +1,25 @@
 """ConsumerGroupHeartbeat, v0-v1. v1 lets clients make their member ids, and subscribe by pattern.
 
 Members join with epoch 0, leave with -1, and with -2 if they are static and come back (pitfall 18).
+Nearly all heartbeats change nothing, and are answered where they are read, without a task.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
 
+from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.errors import TierlogError
 from tierlog.groups.consumer_member import JOINING, LEFT_FOR_A_WHILE, by_topic
 from tierlog.groups.handlers.codes import code_of
+from tierlog.groups.patterns import InvalidPattern
 from tierlog.groups.service import groups_of
 from tierlog.groups.values import Beaten, ConsumerBeat, Refusal
 from tierlog.wire.api_keys import ApiKey
+from tierlog.wire.codec import decode_whole
 from tierlog.wire.error_codes import ErrorCode
+from tierlog.wire.header import encode_response
 from tierlog.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -25,33 +31,79 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tierlog.broker.call import Call
+    from tierlog.broker.request import Answer, Parts
     from tierlog.groups.assigning import Spot
+    from tierlog.groups.service import GroupCoordinator
 
 API: Final = ApiKey.CONSUMER_GROUP_HEARTBEAT
 VERSIONS: Final = (0, 1)
 OWN_ID_FROM: Final = 1
 
 
-async def handle(
-    request: ConsumerGroupHeartbeatRequest, call: Call
-) -> ConsumerGroupHeartbeatResponse:
+def answer(frame: memoryview, position: int, call: Call) -> Answer:
+    request = decode_whole(
+        ConsumerGroupHeartbeatRequest,
+        call.version,
+        frame,
+        position,
+        elements_max=REQUEST_ELEMENTS_MAX,
+    )
     groups = groups_of(call.node)
     try:
         check(request, call.version, groups.consumer_assignors)
-        shard = groups.shard_of(request.group_id)
-        beat, topics = beat_of(request, call), groups.topic_view
-        beaten: Beaten = await shard.act(
-            lambda ticket, now: shard.machine.consumer_beat(beat, topics, ticket, now)
-        )
-    except Refusal as refusal:
-        beaten = Beaten(error=refusal.code, sentence=str(refusal))
-    except TierlogError as error:
-        beaten = Beaten(error=code_of(error), sentence=str(error))
-    return response_of(beaten)
+        beat = beat_of(request, call)
+        machine = groups.shard_of(beat.group).machine
+        if machine.patterns_for(beat, groups.topic_view):
+            return call.node.env.tasks.spawn(_after_matching(beat, groups, call), name=API.name)
+        told = _told(beat, groups)
+        if told.done():
+            return _encoded(told.result(), call)
+    except (Refusal, TierlogError) as fault:
+        return _encoded(_refused(fault), call)
+    return call.node.env.tasks.spawn(_later(told, call), name=API.name)
+
+
+def _told(beat: ConsumerBeat, groups: GroupCoordinator) -> asyncio.Future[Any]:
+    """Done at once if nothing had to be written down."""
+    shard, topics = groups.shard_of(beat.group), groups.topic_view
+    return shard.act(lambda ticket, now: shard.machine.consumer_beat(beat, topics, ticket, now))
+
+
+async def _later(told: asyncio.Future[Any], call: Call) -> Parts:
+    try:
+        return _encoded(await told, call)
+    except TierlogError as fault:
+        return _encoded(_refused(fault), call)
+
+
+async def _after_matching(beat: ConsumerBeat, groups: GroupCoordinator, call: Call) -> Parts:
+    """Patterns are matched in steps, between which others have their turn. Topics may change
+    meanwhile: then what is known of the others is not asked again."""
+    try:
+        while patterns := groups.shard_of(beat.group).machine.patterns_for(beat, groups.topic_view):
+            for _ in groups.topic_view.match(patterns[0]):
+                await asyncio.sleep(0)
+        return _encoded(await _told(beat, groups), call)
+    except InvalidPattern as fault:
+        beaten = Beaten(error=ErrorCode.INVALID_REGULAR_EXPRESSION, sentence=str(fault))
+        return _encoded(beaten, call)
+    except TierlogError as fault:
+        return _encoded(_refused(fault), call)
+
+
+def _refused(fault: Refusal | TierlogError) -> Beaten:
+    code = fault.code if isinstance(fault, Refusal) else code_of(fault)
+    return Beaten(error=code, sentence=str(fault))
+
+
+def _encoded(beaten: Beaten, call: Call) -> Parts:
+    return encode_response(response_of(beaten), call.version, correlation_id=call.correlation_id)
 
 
 def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Iterable[str]) -> None:
     """Raises `Refusal` for what says too little, or too much."""
+    if _is_plain(request):
+        return
     for sentence, is_wrong in _faults(request, version):
         if is_wrong:
             raise Refusal(ErrorCode.INVALID_REQUEST, sentence)
@@ -61,6 +113,18 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Itera
             f"there is no assignor {request.server_assignor!r:.200}; ask for one of "
             f"{', '.join(sorted(assignors))}, or for none",
         )
+
+
+def _is_plain(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """As nearly all are: from somebody who is in the group, and of nothing new."""
+    return bool(
+        request.group_id
+        and request.member_id
+        and request.member_epoch > JOINING
+        and request.instance_id is None
+        and request.rack_id is None
+        and request.server_assignor is None
+    )
 
 
 def _faults(request: ConsumerGroupHeartbeatRequest, version: int) -> list[tuple[str, bool]]:

@@ -6,6 +6,7 @@ where it is read, without a task.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tierlog.errors import TierlogError
@@ -13,8 +14,8 @@ from tierlog.groups.handlers.codes import code_of
 from tierlog.groups.service import groups_of
 from tierlog.groups.values import Beat
 from tierlog.wire.api_keys import ApiKey
-from tierlog.wire.codec import decode_whole
-from tierlog.wire.header import encode_response
+from tierlog.wire.codec import decode_whole, encode
+from tierlog.wire.header import framed_response
 from tierlog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 
     from tierlog.broker.call import Call
     from tierlog.broker.request import Answer, Parts
+    from tierlog.wire.error_codes import ErrorCode
 
 API: Final = ApiKey.HEARTBEAT
 VERSIONS: Final = (0, 4)
+FLEXIBLE_FROM: Final = 4
 
 
 def answer(frame: memoryview, position: int, call: Call) -> Answer:
@@ -36,8 +39,7 @@ def answer(frame: memoryview, position: int, call: Call) -> Answer:
         shard = groups_of(call.node).shard_of(beat.group)
         if shard.is_durable:
             # A heartbeat writes nothing down: there is no turn to take, and nobody to wait for.
-            (reply,) = shard.machine.beat(beat, 0, shard.now()).replies
-            return _encoded(reply.value, call)
+            return _encoded(shard.machine.hear(beat, shard.now()), call)
         told = shard.act(lambda ticket, now: shard.machine.beat(beat, ticket, now))
     except TierlogError as fault:
         return _encoded(code_of(fault), call)
@@ -53,6 +55,15 @@ async def _later(told: asyncio.Future[Any], call: Call) -> Parts:
     return _encoded(error, call)
 
 
-def _encoded(error: int, call: Call) -> Parts:
-    response = HeartbeatResponse(error_code=error)
-    return encode_response(response, call.version, correlation_id=call.correlation_id)
+def _encoded(error: ErrorCode, call: Call) -> Parts:
+    version = call.version
+    return framed_response(
+        [_body(error, version)],
+        correlation_id=call.correlation_id,
+        flexible=version >= FLEXIBLE_FROM,
+    )
+
+
+@cache
+def _body(error: ErrorCode, version: int) -> bytes:
+    return encode(HeartbeatResponse(error_code=error), version)
