@@ -8,6 +8,7 @@ import pytest
 
 from tests.hot.support import append, append_values, batch, open_log
 from tierlog.env import local_env
+from tierlog.env.disk import LocalFile
 from tierlog.hot import Log, LogDirectory, LogSettings
 from tierlog.hot.errors import DamagedOffsets, LogClosed, OffsetOutOfRange
 from tierlog.hot.sync import ManualSyncs
@@ -137,6 +138,72 @@ def test_a_file_that_lost_its_end_is_met_before_anybody_touches_the_view(tmp_pat
     assert [header.base_offset for _, header in iter_batches(bytes(whole))] == [0, 1]
     with pytest.raises(DamagedOffsets):
         log.view(Offset(2), bytes_max=1 << 20)
+
+
+def counted_headers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Where headers are read from now on."""
+    pread, positions = LocalFile.pread, []
+
+    def counting(self: LocalFile, size: int, position: int) -> bytes:
+        positions.append(position)
+        return pread(self, size, position)
+
+    monkeypatch.setattr(LocalFile, "pread", counting)
+    return positions
+
+
+def test_who_reads_behind_another_has_it_looked_up_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, syncs = local_log(tmp_path)
+    fill(log, Random(6), 150)
+    syncs.run_all()
+    walk(log, 65536)  # The first place is found by another road.
+    positions = counted_headers(monkeypatch)
+    offsets = [Offset(0)]
+    while (data := bytes(log.view(offsets[-1], bytes_max=65536))) and len(data) > 50_000:
+        offsets.append(list(iter_batches(data))[-1][1].next_offset)
+    assert len(offsets) > 3
+    positions.clear()
+    for offset in offsets[1:-1]:
+        view = log.view(offset, bytes_max=65536)
+        assert log.is_recent(offset, len(view))
+        assert positions == []
+        assert bytes(view) == bytes(log.read(offset, bytes_max=65536))
+        positions.clear()
+
+
+def test_a_remembered_view_holds_for_its_limit_and_later_ends_only(tmp_path: Path) -> None:
+    log, syncs = local_log(tmp_path)
+    fill(log, Random(7), 60)
+    syncs.run_all()
+    walk(log, 70_000)
+    second = list(iter_batches(bytes(log.view(Offset(0), bytes_max=70_000))))[-1][1].next_offset
+    whole = bytes(log.view(second, bytes_max=70_000))
+    middle = list(iter_batches(whole))[3][1].base_offset
+    for end in (middle, log.visible_end):
+        for bytes_max in (65536, 70_000, 1 << 20):
+            view = bytes(log.view(second, bytes_max=bytes_max, end=end))
+            assert view == bytes(log.read(second, bytes_max=bytes_max, end=end))
+    fill(log, Random(8), 20)
+    syncs.run_all()
+    assert bytes(log.view(second, bytes_max=70_000)) == whole
+
+
+def test_a_remembered_view_of_a_file_that_lost_its_end_is_forgotten(tmp_path: Path) -> None:
+    log, syncs = local_log(tmp_path)
+    for _ in range(6):
+        append_values(log, b"x" * 50_000)
+    syncs.run_all()
+    offset = Offset(3)
+    for start in (0, 1, 2, 3, 3):
+        view = log.view(Offset(start), bytes_max=70_000)
+    with open(log.segments.active.path, "r+b") as file:
+        file.truncate(120_000)
+    log.segments.active.file()._mapping._cached.clear()  # type: ignore[attr-defined]  # a second
+    assert not log.is_recent(offset, len(view))
+    with pytest.raises(DamagedOffsets):
+        log.view(offset, bytes_max=70_000)
 
 
 def test_sending_what_was_cut_away_fails_and_hurts_nobody(tmp_path: Path) -> None:

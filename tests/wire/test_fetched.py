@@ -2,8 +2,9 @@
 
 import pytest
 
+from tierlog.types import Bytes
 from tierlog.wire.fetch import FLEXIBLE_FROM, FetchWriter
-from tierlog.wire.fetched import encode_fetched
+from tierlog.wire.fetched import fetched_writer
 from tierlog.wire.header import framed_response
 
 
@@ -14,7 +15,7 @@ from tierlog.wire.header import framed_response
 def test_equals_the_writer(version: int, name: str, size: int, lists_aborted: bool) -> None:
     topic = bytes(range(16)) if version >= 13 else name
     records = memoryview(bytes(range(256)) * 300)[:size]
-    made = encode_fetched(version, 77, topic, 5, 2**40 + 7, 99, records, lists_aborted)
+    made = fetched_writer(version, topic, 5, lists_aborted)(77, 2**40 + 7, 99, records, b"")
     writer = FetchWriter(version, topic_count=1)
     writer.topic(topic, partition_count=1)
     writer.partition(
@@ -34,4 +35,27 @@ def test_equals_the_writer(version: int, name: str, size: int, lists_aborted: bo
 def test_the_records_are_not_copied(version: int) -> None:
     topic = bytes(16) if version >= 13 else "t"
     records = memoryview(bytes(1000))
-    assert encode_fetched(version, 1, topic, 0, 9, 0, records, False)[1] is records
+    assert fetched_writer(version, topic, 0, False)(1, 9, 0, records, b"")[1] is records
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+@pytest.mark.parametrize("border", [1, 500, 999])
+def test_records_in_two_buffers_are_sent_as_if_they_were_one(version: int, border: int) -> None:
+    topic = bytes(16) if version >= 13 else "t"
+    whole = memoryview(bytes(range(250)) * 4)
+    first, second = whole[:border], whole[border:]
+    write = fetched_writer(version, topic, 0, False)
+    made = write(1, 9, 0, first, second)
+    assert b"".join(made) == b"".join(write(1, 9, 0, whole, b""))
+    assert made[1] is first
+    assert made[2] is second
+    assert b"".join(written(version, topic, first, second)) == b"".join(
+        written(version, topic, whole, b"")
+    )
+
+
+def written(version: int, topic: str | bytes, records: Bytes, more: Bytes) -> list[Bytes]:
+    writer = FetchWriter(version, topic_count=1)
+    writer.topic(topic, partition_count=1)
+    writer.partition(0, high_watermark=9, records=records, more=more)
+    return writer.finish()

@@ -8,7 +8,7 @@ from tierlog.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tierlog.wire.produced import encode_produced
+from tierlog.wire.produced import produced_writer
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -16,7 +16,7 @@ from tierlog.wire.produced import encode_produced
 def test_equals_the_compiled_codec(version: int, name: str) -> None:
     topic = bytes(range(16)) if version >= 13 else name
     offset, time_ms, start = 2**40 + 7, 1_700_000_000_123, 99
-    made = encode_produced(version, 77, topic, 5, offset, time_ms, start)
+    made = produced_writer(version, topic, 5)(77, offset, time_ms, start)
     named = {"topic_id": topic} if version >= 13 else {"name": topic}
     response = ProduceResponse(
         responses=[

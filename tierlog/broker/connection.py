@@ -182,12 +182,13 @@ class Connection(Receiver):
     def _take_one(self, view: memoryview, end: int) -> bool:
         """The good road of a client that waits for each answer: just one frame has come, nothing
         is held here, and the answer is there at once. False: nothing was done."""
-        if end <= SIZE_BYTES or self._budget.used >= self._budget.bytes_max:
+        budget, replies = self._budget, self._replies
+        if end <= SIZE_BYTES or replies.held or budget.used >= budget.bytes_max:
             return False
         (size,) = size_at(view, 0)
-        if size != end - SIZE_BYTES or size > self._size_max or self._replies.held:
+        if size != end - SIZE_BYTES or size > self._size_max:
             return False
-        traffic = self._traffic
+        sender, traffic = self._sender, self._traffic
         traffic.requests += 1
         self.has_greeted = True
         try:
@@ -198,12 +199,13 @@ class Connection(Receiver):
         if type(answer) is list:
             for part in answer:
                 traffic.bytes_out += len(part)
-            self._sender.send(answer)
+            sender.send(answer)
         elif answer is not None:
             is_produce = _key_at(view, SIZE_BYTES)[0] == ApiKey.PRODUCE
-            self._replies.add(answer, request_bytes=size, is_produce=is_produce)
-            self._send_ready()
-        if self.pending_count or self._sender.queued_bytes:
+            replies.add(answer, request_bytes=size, is_produce=is_produce)
+            if isinstance(answer, list):  # A future tells when it is done.
+                self._send_ready()
+        if sender.queued_bytes or replies.held:
             self._settle()
             if self._must_pause():
                 self._pause()

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from tierlog.broker.node import Node
     from tierlog.broker.request import Peer
-    from tierlog.broker.route import Route
     from tierlog.broker.stats import ApiStats
     from tierlog.wire.registry import Registry
     from tierlog.wire.schema import Response
@@ -96,17 +95,28 @@ class Dispatcher:
         if openings is not None and (found := openings.find(frame)) is not None:
             correlation_id, batch, route = found
             if route.generation == self._topics.generation and not self._space.is_pressing:
-                return self._produce_alike(batch, route, correlation_id, peer, began)
+                stats = self._produce_stats
+                stats.requests += 1
+                answer = route.serve(batch, route, correlation_id, peer)
+                if type(answer) is list:
+                    stats.seconds.note(self._monotonic() - began)
+                else:
+                    self._note_when_done(answer, stats, began)
+                return answer
         fetches = peer.fetches
         if fetches is not None and (asked := fetches.find(frame)) is not None:
             correlation_id, offset, source = asked
             if source.generation == self._topics.generation:
                 parts = source.answer(offset, correlation_id)
                 if parts is not None:
-                    fetched = self._fetch_stats
-                    fetched.requests += 1
-                    fetched.seconds.note(self._monotonic() - began)
+                    stats = self._fetch_stats
+                    stats.requests += 1
+                    stats.seconds.note(self._monotonic() - began)
                     return parts
+        return self._handle_any(frame, peer, began)
+
+    def _handle_any(self, frame: memoryview, peer: Peer, began: float) -> Answer:
+        """The long road: nothing about the request is known yet."""
         try:
             api_key, version, correlation_id, length = _HEAD(frame)
         except struct.error:
@@ -123,23 +133,14 @@ class Dispatcher:
         except WireError as error:
             stats.errors += 1
             raise CloseConnection(f"{ApiKey(api_key).name} v{version}: {error}") from error
+        self._note_when_done(answer, stats, began)
+        return answer
+
+    def _note_when_done(self, answer: Answer, stats: ApiStats, began: float) -> None:
         if answer is None or isinstance(answer, list):
             stats.seconds.note(self._monotonic() - began)
         else:
             answer.add_done_callback(partial(self._note_late, stats, began))
-        return answer
-
-    def _produce_alike(
-        self, batch: memoryview, route: Route, correlation_id: int, peer: Peer, began: float
-    ) -> Answer:
-        stats = self._produce_stats
-        stats.requests += 1
-        answer = route.serve(batch, route, correlation_id, peer)
-        if isinstance(answer, list):
-            stats.seconds.note(self._monotonic() - began)
-        elif answer is not None:
-            answer.add_done_callback(partial(self._note_late, stats, began))
-        return answer
 
     def _client_id(
         self, frame: memoryview, length: int, is_flexible: bool

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from tierlog.broker.request import MayBlock, Parts
 from tierlog.errors import TierlogError
-from tierlog.types import Offset
+from tierlog.types import Bytes, Offset
 from tierlog.wire.fetch import REPLICA_STATE_FROM, TOPIC_IDS_FROM
-from tierlog.wire.fetched import encode_fetched
+from tierlog.wire.fetched import fetched_writer
 
 if TYPE_CHECKING:
     from tierlog.broker.node import Node
@@ -34,14 +34,12 @@ class FetchRoute:
 
     __slots__ = (
         "_bytes_max",
-        "_index",
-        "_lists_aborted",
         "_log",
         "_min_bytes",
         "_partition",
         "_proxy",
         "_topic",
-        "_version",
+        "_write",
         "generation",
         "key",
     )
@@ -64,45 +62,36 @@ class FetchRoute:
         self._partition = partition
         self._proxy = node.proxy
         self._log = partition.log
-        self._index = partition.index
-        self._version = version
         self._bytes_max = max(
             min(request.topics[0].partitions[0].partition_max_bytes, bytes_max), 0
         )
         self._min_bytes = max(min(request.min_bytes, bytes_max), 1)
-        self._lists_aborted = request.isolation_level == READ_COMMITTED
+        lists_aborted = request.isolation_level == READ_COMMITTED
+        self._write = fetched_writer(version, key, partition.index, lists_aborted)
 
     def answer(self, offset: int, correlation_id: int) -> Parts | None:
         """The response from this offset on; None where anything is unusual."""
         log = self._log
         end = log.visible_end
         cold: ColdRead | None = None
+        more: Bytes = b""
         if not log.log_start <= offset < end:
             cold = self._cold(offset)
             if cold is None:
                 return None
-            records = cold.records
+            records, more = cold.records, cold.more
         else:
             try:
                 records = log.view(Offset(offset), bytes_max=self._bytes_max, end=end)
             except TierlogError:
                 return None
-        size = len(records)
+        size = len(records) + len(more)
         if size < self._min_bytes:
             return None
         stats = self._topic.stats
         stats.fetches += 1
         stats.bytes_out += size
-        parts = encode_fetched(
-            self._version,
-            correlation_id,
-            self.key,
-            self._index,
-            end,
-            self._partition.log_start,
-            records,
-            self._lists_aborted,
-        )
+        parts = self._write(correlation_id, end, self._partition.log_start, records, more)
         blocks = may_block(log, offset, size) if cold is None else cold.may_block
         return MayBlock(parts) if blocks else parts
 

@@ -150,7 +150,7 @@ class Partition:
             self._size_max,
             # Times before 1970 cannot be: a bound below 0 is no bound.
             TimestampMs(now_ms - before) if before < now_ms else NO_TIMESTAMP,
-            TimestampMs(min(now_ms + after, TIMESTAMP_MAX)),
+            TimestampMs(now_ms + after),
         )
         if header.attributes & TRANSACTIONAL:
             raise TransactionsNotServed("this node serves no transactions yet")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tierlog.broker.call import Call
 from tierlog.errors import TierlogError
 from tierlog.wire.api_keys import ApiKey
-from tierlog.wire.produced import encode_produced
+from tierlog.wire.produced import produced_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,7 @@ class Route:
     __slots__ = (
         "_append",
         "_node",
+        "_now_ms",
         "acks",
         "client_id",
         "generation",
@@ -42,9 +43,11 @@ class Route:
         "log",
         "partition",
         "serve",
+        "space",
         "timeout_ms",
         "topic",
         "version",
+        "write",
     )
 
     def __init__(
@@ -62,7 +65,9 @@ class Route:
     ) -> None:
         partition = topic.partitions[index]
         self._node = node
+        self._now_ms = node.now_ms
         self._append = partition.append
+        self.space = node.space
         self.partition = partition
         self.log = partition.log
         self.generation = node.topics.generation
@@ -75,32 +80,23 @@ class Route:
         self.timeout_ms = timeout_ms
         self.client_id = client_id
         self.serve = serve
+        self.write = produced_writer(version, key, index)
+        """The response to a batch that is where it should be."""
 
     def append(self, batch: memoryview) -> Appended:
         """Check and write; counts what it did. Raises what is wrong with the batch."""
         stats = self.topic.stats
         stats.produces += 1
         try:
-            appended = self._append(batch, self._node.now_ms())
+            appended = self._append(batch, self._now_ms())
         except TierlogError:
             stats.produce_errors += 1
             raise
-        if not appended[3]:
+        base_offset, last_offset, _, is_duplicate = appended
+        if not is_duplicate:
             stats.bytes_in += len(batch)
-            stats.records_in += appended[1] - appended[0] + 1
+            stats.records_in += last_offset - base_offset + 1
         return appended
-
-    def answer(self, appended: Appended, correlation_id: int) -> bytes:
-        """The response to a batch that is where it should be."""
-        return encode_produced(
-            self.version,
-            correlation_id,
-            self.key,
-            self.index,
-            appended[0],
-            appended[2],
-            self.partition.log_start,
-        )
 
     def call(self, correlation_id: int, peer: Peer) -> Call:
         """The request as the long road would see it."""

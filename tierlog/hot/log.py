@@ -87,18 +87,20 @@ class Log(ClosingLog):
         size = len(batch)
         base_offset = self.log_end
         last_offset = Offset(base_offset + delta)
-        if not self._active.has_room(size, last_offset):
+        active = self._active
+        if not active.has_room(size, last_offset):
             self.roll()
+            active = self._active
         stamp = NO_TIMESTAMP
         if self._stamps:
             timestamp = stamp = TimestampMs(now_ms)
             patch_log_append_time(batch, timestamp_ms=now_ms)
         patch_offset(batch, base_offset, leader_epoch)
         try:
-            self._active.append(batch, size, last_offset, timestamp, now_ms)
+            active.append(batch, size, last_offset, timestamp, now_ms)
         except OSError as fault:
             raise self._directory.syncs.latch(fault) from fault
-        self.log_end = Offset(last_offset + 1)
+        self.log_end = active.next_offset
         if self._shows_at_once and (self._waiters.waiting or self._watchers.watching):
             self._show()
         if leader_epoch > self.epochs.latest:

@@ -7,7 +7,7 @@ stay readable; the damaged range itself raises `DamagedOffsets`.
 """
 
 import logging
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tierlog.hot.errors import DamagedOffsets
 from tierlog.hot.headers import HeaderWalk, unpack_place
@@ -19,6 +19,9 @@ from tierlog.records.batch import HEADER_BYTES, PREFIX_BYTES
 from tierlog.records.errors import CorruptBatch
 from tierlog.records.header import BatchHeader
 from tierlog.types import Bytes, Offset, Position, TimestampMs
+
+if TYPE_CHECKING:
+    from tierlog.env import File
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +36,11 @@ reads and checks them, and the next read goes on from there."""
 KNOWN_MAX = 32
 """Remembered batch starts: a sequential reader asks next for where its last read ended."""
 
+SPAN_MAX = 1 << 20
+"""Longest view that is remembered whole, for the next reader of the same place. Who sends a longer
+one does not ask whether it is still there (`is_cached`), and looking it up costs little beside it.
+"""
+
 EVERYTHING = 2**63
 
 
@@ -42,13 +50,24 @@ class _Found(Exception):
 
 
 class SegmentReader:
-    __slots__ = ("_checked", "_known", "_trusted_from", "_viewed", "latest_known", "segment")
+    __slots__ = (
+        "_checked",
+        "_known",
+        "_spans",
+        "_trusted_from",
+        "_viewed",
+        "latest_known",
+        "segment",
+    )
 
     def __init__(self, segment: Segment, *, trusted_from: int = EVERYTHING) -> None:
         self.segment = segment
         self._known: dict[Offset, Position] = {}
         self._checked = Intervals()
-        self._viewed = (Offset(-1), Position(0))
+        self._spans: dict[Offset, tuple[int, Offset, Position, int]] = {}
+        """By offset: limit and end of the last view from there, its position and size. The same
+        limit and a later end make the same view: what is appended meanwhile lies behind it."""
+        self._viewed: tuple[Offset, Position, File | None] = (Offset(-1), Position(0), None)
         self.latest_known: tuple[tuple[Offset, Offset], tuple[Offset, TimestampMs] | None] | None
         """Of `bytime`: an offset and a start, and the latest record of that batch."""
         self.latest_known = None
@@ -77,21 +96,28 @@ class SegmentReader:
 
     def view(self, offset: Offset, *, bytes_max: int, end: Offset) -> Bytes:
         """What `read` answers, to be sent and not looked at: not copied where it is trusted."""
+        span = self._spans.get(offset)
+        if span is not None and span[0] == bytes_max and span[1] <= end:
+            _, _, position, size = span
+            file = self.segment.file()
+            self._viewed = (offset, position, file)
+            return file.view(size, position)
         known = self._known.get(offset)
         if known is not None and known >= self._trusted_from and bytes_max >= LARGE_BYTES:
-            data = self._view_on(known, bytes_max, end)
+            data = self._view_on(offset, known, bytes_max, end)
             if data is not None:
-                self._viewed = (offset, known)
                 return data
-        span = self._trusted_span(offset, bytes_max, end)
-        if span is not None:
-            data = self.segment.view(*span)
+        trusted = self._trusted_span(offset, bytes_max, end)
+        if trusted is not None:
+            data = self.segment.view(*trusted)
             if data is not None:
-                self._viewed = (offset, span[0])
+                self._viewed = (offset, trusted[0], None)
                 return data
         return self.read(offset, bytes_max=bytes_max, end=end)
 
-    def _view_on(self, position: Position, bytes_max: int, end: Offset) -> Bytes | None:
+    def _view_on(
+        self, offset: Offset, position: Position, bytes_max: int, end: Offset
+    ) -> Bytes | None:
         """The good road of a sequential reader, flat as in `_read_on`."""
         segment = self.segment
         stop = segment.size if end >= segment.next_offset else self._known.get(end, 0)
@@ -110,7 +136,14 @@ class SegmentReader:
         if base_offset + delta != segment.base_offset + relative:
             return None
         self._remember(base_offset, Position(border))
-        return file.view(border - position, position)
+        size = border - position
+        if size <= SPAN_MAX:
+            spans = self._spans
+            if len(spans) >= KNOWN_MAX and offset not in spans:
+                del spans[next(iter(spans))]
+            spans[offset] = (bytes_max, end, position, size)
+        self._viewed = (offset, position, file)
+        return file.view(size, position)
 
     def _trusted_span(
         self, offset: Offset, bytes_max: int, end: Offset
@@ -151,10 +184,15 @@ class SegmentReader:
 
     def is_cached(self, offset: Offset, size: int) -> bool:
         """Whether `size` bytes from the batch that holds `offset` on are in the page cache."""
-        viewed, position = self._viewed
+        viewed, position, file = self._viewed
         if viewed != offset:
-            position = self.locate(offset)[0]
-        return self.segment.file().is_cached(min(size, self.segment.size - position), position)
+            position, file = self.locate(offset)[0], None
+        size = min(size, self.segment.size - position)
+        if (file or self.segment.file()).is_cached(size, position):
+            return True
+        # It may not be there at all any more: whoever comes back for it has it looked at again.
+        self._spans.pop(offset, None)
+        return False
 
     def _read_on(self, position: Position, bytes_max: int, end: Offset) -> Bytes | None:
         """The good road of a sequential reader: trusted bytes, up to a border of the index.

@@ -173,17 +173,18 @@ class Segment:
         now_ms: int,
     ) -> None:
         """Write the batch behind the others. Positional: the hot path pays for every keyword."""
-        assert self._store is not None, "append to a sealed segment"
-        assert self._indexes is not None
-        position = self._store.append(batch, size)
+        store, indexes = self._store, self._indexes
+        assert store is not None, "append to a sealed segment"
+        assert indexes is not None
+        position = store.append(batch, size)
         if position == 0:
             self.first_append_ms = now_ms
-        self.size = Position(position + size)
+        self.size = store.size
         self.next_offset = Offset(last_offset + 1)
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
-        self._indexes.note(position, size, last_offset, max_timestamp)
+        indexes.note(position, size, last_offset, max_timestamp)
 
     def grow(self, size: Position, next_offset: Offset) -> None:
         """Recovery found batches up to here, and noted them in the indexes."""

@@ -98,7 +98,9 @@ class SegmentList:
 
     def is_cached(self, offset: Offset, size: int) -> bool:
         """Whether `size` bytes from the batch that holds `offset` on are in the page cache."""
-        reader = self._turn_to(offset)
+        reader = self._recent
+        if reader is None or not reader.segment.base_offset <= offset < reader.segment.next_offset:
+            reader = self._turn_to(offset)
         return reader is not None and reader.is_cached(offset, size)
 
     def _turn_to(self, offset: Offset) -> SegmentReader | None:

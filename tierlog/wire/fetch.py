@@ -122,9 +122,11 @@ class FetchWriter:
         aborted: Sequence[tuple[int, int]] | None = None,
         preferred_read_replica: int = -1,
         records: Bytes | None = None,
+        more: Bytes = b"",
         tags: bytes = _NO_TAGS,
     ) -> None:
-        """Add a partition. `aborted` are pairs of producer id and first offset.
+        """Add a partition. `aborted` are pairs of producer id and first offset; `more` goes on
+        where `records` ends, in a buffer of its own.
 
         `tags` is a whole tag section, which `partition_tags` makes.
         """
@@ -135,14 +137,14 @@ class FetchWriter:
         head = (index, error_code, high_watermark, last_stable_offset, log_start_offset)
         try:
             if not self._flexible:
-                self._old_partition(head, aborted, preferred_read_replica, records, tags)
+                self._old_partition(head, aborted, preferred_read_replica, records, more, tags)
                 return
             if aborted is None:
                 self._small.append(_HEAD_NO_ABORTED(*head, 0, preferred_read_replica))
             else:
                 self._small.append(_HEAD_FLEXIBLE(*head))
                 self._small.append(_compact_aborted(aborted, preferred_read_replica))
-            self._compact_records(records)
+            self._compact_records(records, more)
             self._small.append(tags)
         except _FAULTS as fault:
             raise EncodeError(str(fault)) from None
@@ -166,6 +168,7 @@ class FetchWriter:
         aborted: Sequence[tuple[int, int]] | None,
         preferred_read_replica: int,
         records: Bytes | None,
+        more: Bytes,
         tags: bytes,
     ) -> None:
         """Before v12."""
@@ -182,7 +185,7 @@ class FetchWriter:
             self._small.append(_INT32(preferred_read_replica))
         elif preferred_read_replica != -1:
             raise self._not_carried("preferred read replica", preferred_read_replica)
-        self._records(records)
+        self._records(records, more)
 
     def _count(self, count: int) -> bytes:
         if count < 0:
@@ -199,24 +202,26 @@ class FetchWriter:
         if self._open_topic and self._flexible:
             self._small.append(_NO_TAGS)
 
-    def _compact_records(self, records: Bytes | None) -> None:
+    def _compact_records(self, records: Bytes | None, more: Bytes) -> None:
         if records is None:
             self._small.append(b"\0")
             return
-        self._small.append(uvarint(len(records) + 1))
-        self._part(records)
+        self._small.append(uvarint(len(records) + len(more) + 1))
+        self._part(records, more)
 
-    def _records(self, records: Bytes | None) -> None:
+    def _records(self, records: Bytes | None, more: Bytes) -> None:
         if records is None:
             self._small.append(_INT32(-1))
             return
-        self._small.append(_INT32(len(records)))
-        self._part(records)
+        self._small.append(_INT32(len(records) + len(more)))
+        self._part(records, more)
 
-    def _part(self, records: Bytes) -> None:
+    def _part(self, records: Bytes, more: Bytes) -> None:
         if records:
             self._parts.append(b"".join(self._small))
             self._parts.append(records)
+            if more:
+                self._parts.append(more)
             self._small = []
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.broker.support import Served, serving
 from tests.hot.support import batch
-from tierlog.broker.handlers.produce import TIMEOUT_MS_MAX
+from tierlog.broker.acknowledging import TIMEOUT_MS_MAX
 from tierlog.broker.request import CloseConnection
 from tierlog.config import NodeSettings
 from tierlog.hot import Log
@@ -360,6 +360,71 @@ def held(served: Served, monkeypatch: pytest.MonkeyPatch, path: str) -> "asyncio
     return future
 
 
+async def alike(served: Served, timeout_ms: int) -> ProduceRequest:
+    """A request that takes the short road: one like it was answered before."""
+    asked = request(served, "t", record_batch(b"v", served=served), acks=-1)
+    asked.timeout_ms = timeout_ms
+    response = await served.call(asked, NEWEST)
+    assert response.responses[0].partition_responses[0].error_code == 0
+    return asked
+
+
+async def test_a_batch_on_the_short_road_that_is_late_is_told(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await served.create("t")
+    asked = await alike(served, timeout_ms=100)
+    wait = held(served, monkeypatch, topic.partition(0).log.path)
+    (placed,) = (await served.call(asked, NEWEST)).responses[0].partition_responses
+    assert (placed.error_code, placed.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert "100 ms" in (placed.error_message or "")
+    assert wait.cancelled()
+
+
+async def test_a_log_that_fails_is_told_on_the_short_road(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await served.create("t")
+    asked = await alike(served, timeout_ms=60_000)
+    for fault, code in (
+        (None, 0),
+        (LogClosed("closed"), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ):
+        with monkeypatch.context() as patched:
+            wait = held(served, patched, topic.partition(0).log.path)
+            answer = served.send(asked, NEWEST)
+            assert isinstance(answer, asyncio.Future)
+            if fault is None:
+                wait.set_result(None)
+            else:
+                wait.set_exception(fault)
+            _, response = served.decoded(asked, NEWEST, await answer or [])
+        (placed,) = response.responses[0].partition_responses
+        assert placed.error_code == code
+    with monkeypatch.context() as patched:
+        wait = held(served, patched, topic.partition(0).log.path)
+        answer = served.send(asked, NEWEST)
+        assert isinstance(answer, asyncio.Future)
+        wait.set_exception(ZeroDivisionError("a bug"))
+        with pytest.raises(ZeroDivisionError):
+            await answer
+
+
+async def test_a_throttle_that_began_meanwhile_is_told_on_the_short_road(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await served.create("t")
+    asked = await alike(served, timeout_ms=60_000)
+    wait = held(served, monkeypatch, topic.partition(0).log.path)
+    answer = served.send(asked, NEWEST)
+    assert isinstance(answer, asyncio.Future)
+    monkeypatch.setattr(served.node.space, "throttle_ms", 77)
+    wait.set_result(None)
+    _, response = served.decoded(asked, NEWEST, await answer or [])
+    (placed,) = response.responses[0].partition_responses
+    assert (response.throttle_time_ms, placed.error_code, placed.base_offset) == (77, 0, 1)
+
+
 async def test_a_late_partition_does_not_fail_the_others(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,10 +454,13 @@ async def test_a_failed_partition_does_not_fail_the_others(
     assert (second.error_code, second.base_offset) == (0, 0)
 
 
+@pytest.mark.parametrize("is_alike", [False, True])
 async def test_nothing_is_kept_for_a_peer_that_went_away(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: Served, monkeypatch: pytest.MonkeyPatch, is_alike: bool
 ) -> None:
     topic = await served.create("t")
+    if is_alike:
+        await alike(served, timeout_ms=2**31 - 1)
     wait = held(served, monkeypatch, topic.partition(0).log.path)
     timers: list[asyncio.TimerHandle] = []
     loop = asyncio.get_running_loop()

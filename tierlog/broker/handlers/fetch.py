@@ -62,6 +62,8 @@ class Read(NamedTuple):
     high_watermark: int = -1
     log_start: int = -1
     records: Bytes = b""
+    more: Bytes = b""
+    """What goes on where `records` ends, in another buffer."""
     tags: bytes = b"\0"
     may_block: bool = False
 
@@ -227,24 +229,25 @@ class PendingFetch:
         if not is_first and (limit <= 0 or self._monotonic() > self._read_until_s):
             return Read(ask.partition, 0, end, log_start)
         cold: ColdRead | None = None
+        more: Bytes = b""
         if offset < log.log_start:
             partition.check_cold(offset)
             cold = self._cold.read(partition, key, ask, bytes_max=max(limit, 0))
             if cold is None:  # On its way.
                 return Read(ask.partition, 0, end, log_start)
-            records = cold.records
+            records, more = cold.records, cold.more
         else:
             records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
             if not len(records):
                 records = covering_gap(log, Offset(offset), end)
-        size = len(records)
+        size = len(records) + len(more)
         if size > limit and not is_first:
             # Only the first partition with data may exceed the limit, so that a reader always
             # gets on; the others have their turn in the next fetch.
             return Read(ask.partition, 0, end, log_start)
         self._size += size
         blocks = may_block(log, offset, size) if cold is None else cold.may_block
-        return Read(ask.partition, 0, end, log_start, records, may_block=blocks)
+        return Read(ask.partition, 0, end, log_start, records, more, may_block=blocks)
 
     # Waiting
 
@@ -353,7 +356,7 @@ class PendingFetch:
             writer.topic(key, partition_count=len(reads))
             sent = 0
             for read in reads:
-                sent += len(read.records)
+                sent += len(read.records) + len(read.more)
                 blocks = blocks or read.may_block
                 writer.partition(
                     read.partition,
@@ -363,6 +366,7 @@ class PendingFetch:
                     log_start_offset=read.log_start,
                     aborted=aborted,
                     records=read.records,
+                    more=read.more,
                     tags=read.tags,
                 )
             self._count(key, sent)

@@ -10,38 +10,37 @@ duplicate of an idempotent batch is answered when its first copy is durable, wha
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from tierlog.broker.codes import code_of, sentence_of
+from tierlog.broker.acknowledging import (
+    Acknowledgement,
+    AlikeAcknowledgement,
+    Outcome,
+    Placed,
+    answer_at_once,
+    encoded,
+    refused,
+)
 from tierlog.broker.errors import (
     CodecNotAllowed,
     InternalTopic,
     InvalidAcks,
-    RecordsRefused,
-    RequestTimedOut,
     TooMuchAtOnce,
     TransactionsNotServed,
 )
 from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
-from tierlog.broker.request import Answer, CloseConnection, Parts
+from tierlog.broker.request import Answer, CloseConnection
 from tierlog.broker.route import Route
 from tierlog.errors import TierlogError
 from tierlog.records.errors import InvalidRecord
 from tierlog.types import Offset
 from tierlog.wire.api_keys import ApiKey
-from tierlog.wire.header import encode_response
-from tierlog.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    PartitionProduceResponse,
-    ProduceResponse,
-    TopicProduceResponse,
-)
 from tierlog.wire.opening import ProduceOpenings
 from tierlog.wire.produce import Produced, read_produce
-from tierlog.wire.produced import encode_produced
 
 if TYPE_CHECKING:
+    import asyncio
+
     from tierlog.broker.call import Call
     from tierlog.broker.request import Peer
     from tierlog.broker.topics import Topic
@@ -55,26 +54,9 @@ _ATTRIBUTES_LOW: Final = 22
 """Position of the byte of a batch that holds its codec."""
 
 ACKS_ALL: Final = -1
-TIMEOUT_MS_MAX: Final = 300_000
-"""Longest wait for a batch to be durable, whatever the client says."""
 UNFOLDING_S_MAX: Final = 0.1
 """Time that one request gets for batches that have to be taken apart; the rest is left for its
 next try."""
-
-
-class Placed(NamedTuple):
-    """What became of one partition's batch."""
-
-    partition: int
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    log_start: int = -1
-    error: TierlogError | None = None
-    wait: asyncio.Future[None] | None = None
-    """Done when it is durable, for those who hear only then."""
-
-
-Outcome = list[tuple[str | bytes, list[Placed]]]
 
 
 def answer(frame: memoryview, position: int, call: Call) -> Answer:
@@ -120,22 +102,17 @@ def remember(frame: memoryview, produced: Produced, call: Call) -> None:
 def answer_alike(batch: memoryview, route: Route, correlation_id: int, peer: Peer) -> Answer:
     """A request that begins like an earlier one, to a topic that is as it was: fewer steps."""
     try:
-        appended = route.append(batch)
+        base_offset, last_offset, timestamp, is_duplicate = route.append(batch)
     except TierlogError as error:
         call = route.call(correlation_id, peer)
         return encoded([(route.key, [refused(route.index, error, call)])], call)
-    if route.acks == 1 and not appended[3]:
-        return [route.answer(appended, correlation_id)]
-    log = route.log
-    wait = wait_for(log, Offset(appended.last_offset + 1))
+    place = (base_offset, timestamp, route.partition.log_start)
+    wait = None
+    if route.acks != 1 or is_duplicate:
+        wait = wait_for(route.log, Offset(last_offset + 1))
     if wait is None:
-        return [route.answer(appended, correlation_id)]
-    base_offset, timestamp = appended.base_offset, appended.timestamp
-    log_start = route.partition.log_start
-    placed = Placed(route.index, base_offset, timestamp, log_start, wait=wait)
-    call = route.call(correlation_id, peer)
-    outcome: Outcome = [(route.key, [placed])]
-    return Acknowledgement(outcome, call, timeout_ms=route.timeout_ms).begin(0)
+        return [route.write(correlation_id, *place)]
+    return AlikeAcknowledgement(wait, place, route, correlation_id, peer).begin()
 
 
 def answer_any(produced: Produced, call: Call) -> Answer:
@@ -153,18 +130,6 @@ def answer_any(produced: Produced, call: Call) -> Answer:
     if not throttle_ms and all(one.wait is None for _, placed in outcome for one in placed):
         return answer_at_once(outcome, call)
     return Acknowledgement(outcome, call, timeout_ms=timeout_ms).begin(throttle_ms)
-
-
-def answer_at_once(outcome: Outcome, call: Call) -> Parts:
-    if len(outcome) == 1 and len(outcome[0][1]) == 1 and not call.node.space.throttle_ms:
-        key, ((index, base_offset, timestamp, log_start, error, _),) = outcome[0]
-        if error is None:
-            return [
-                encode_produced(
-                    call.version, call.correlation_id, key, index, base_offset, timestamp, log_start
-                )
-            ]
-    return encoded(outcome, call)
 
 
 def refusal_of_all(transactional_id: str | None, acks: int, call: Call) -> TierlogError | None:
@@ -234,11 +199,6 @@ def place(
     return Placed(index, base_offset, timestamp, partition.log_start, None, wait)
 
 
-def refused(index: int, error: TierlogError, call: Call) -> Placed:
-    call.node.stats.refuse(error)
-    return Placed(index, error=error)
-
-
 def wait_for(log: Log, end: Offset) -> asyncio.Future[None] | None:
     return log.wait_visible(end) if end > log.visible_end else None
 
@@ -264,131 +224,3 @@ def hang_up_on_error(outcome: Outcome) -> None:
         for placed in partitions:
             if placed.error is not None:
                 raise CloseConnection(f"produce with acks=0 to {key!r}: {placed.error}")
-
-
-class Acknowledgement:
-    """An answer that waits until its batches are durable, or until its time is up.
-
-    Each partition hears what became of its own batch. What was not durable in time is answered with
-    REQUEST_TIMED_OUT: it may be durable later, so the client sends it again and an idempotent one
-    is not written twice.
-    """
-
-    __slots__ = ("_answer", "_call", "_left", "_outcome", "_timeout_ms", "_timer", "_waits")
-
-    def __init__(self, outcome: Outcome, call: Call, *, timeout_ms: int) -> None:
-        self._outcome = outcome
-        self._call = call
-        self._timeout_ms = min(max(timeout_ms, 0), TIMEOUT_MS_MAX)
-        self._waits = [one.wait for _, placed in outcome for one in placed if one.wait is not None]
-        self._timer: asyncio.TimerHandle | None = None
-
-    def begin(self, throttle_ms: int) -> asyncio.Future[Parts | None]:
-        loop = asyncio.get_running_loop()
-        self._answer: asyncio.Future[Parts | None] = loop.create_future()
-        if throttle_ms:
-            self._throttle(loop, throttle_ms)
-        self._left = len(self._waits)
-        for wait in self._waits:
-            wait.add_done_callback(self._one_done)
-        if self._waits:
-            self._timer = loop.call_later(self._timeout_ms / 1000, self._finish)
-        self._answer.add_done_callback(self._over)
-        return self._answer
-
-    def _throttle(self, loop: asyncio.AbstractEventLoop, throttle_ms: int) -> None:
-        """The disk fills up: whoever writes waits a little for the answer."""
-        stats = self._call.node.stats
-        stats.throttles += 1
-        stats.throttled_ms += throttle_ms
-        pause: asyncio.Future[None] = loop.create_future()
-        loop.call_later(throttle_ms / 1000, _end, pause)
-        self._waits.append(pause)
-        self._timeout_ms = max(self._timeout_ms, 2 * throttle_ms)
-
-    def _one_done(self, wait: asyncio.Future[None]) -> None:
-        if wait.cancelled() or self._answer.done():
-            return
-        fault = wait.exception()
-        if fault is not None and not isinstance(fault, TierlogError):
-            self._answer.set_exception(fault)
-            return
-        self._left -= 1
-        if not self._left:
-            self._finish()
-
-    def _finish(self) -> None:
-        """Everything is done, or the time is up."""
-        if not self._answer.done():
-            outcome = [
-                (key, [self._settled(one) for one in placed]) for key, placed in self._outcome
-            ]
-            self._answer.set_result(answer_at_once(outcome, self._call))
-
-    def _settled(self, placed: Placed) -> Placed:
-        """Nobody hears "done" of something that may not be."""
-        wait = placed.wait
-        if wait is None:
-            return placed
-        fault: BaseException | None = RequestTimedOut(
-            f"not durable within {self._timeout_ms} ms; it may be so later"
-        )
-        if wait.done() and not wait.cancelled():
-            fault = wait.exception()
-        if fault is None:
-            return placed
-        assert isinstance(fault, TierlogError)
-        return refused(placed.partition, fault, self._call)
-
-    def _over(self, _: asyncio.Future[Parts | None]) -> None:
-        """Answered, or its peer went away: nothing is kept for it."""
-        if self._timer is not None:
-            self._timer.cancel()
-        for wait in self._waits:
-            wait.cancel()
-
-
-def _end(pause: asyncio.Future[None]) -> None:
-    if not pause.done():
-        pause.set_result(None)
-
-
-def encoded(outcome: Outcome, call: Call) -> Parts:
-    by_id = call.version >= IDS_FROM
-    response = ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                **{"topic_id" if by_id else "name": key},  # type: ignore[arg-type]  # as the request
-                partition_responses=[described(placed) for placed in partitions],
-            )
-            for key, partitions in outcome
-        ],
-        throttle_time_ms=call.node.space.throttle_ms,
-    )
-    return encode_response(response, call.version, correlation_id=call.correlation_id)
-
-
-IDS_FROM: Final = 13
-
-
-def described(placed: Placed) -> PartitionProduceResponse:
-    error = placed.error
-    if error is None:
-        return PartitionProduceResponse(
-            index=placed.partition,
-            error_code=0,
-            base_offset=placed.base_offset,
-            log_append_time_ms=placed.log_append_time_ms,
-            log_start_offset=placed.log_start,
-        )
-    records = error.records if isinstance(error, RecordsRefused) else []
-    return PartitionProduceResponse(
-        index=placed.partition,
-        error_code=code_of(error),
-        base_offset=-1,
-        error_message=sentence_of(error),
-        record_errors=[
-            BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=sentence)
-            for number, sentence in records
-        ],
-    )
