@@ -267,7 +267,7 @@ async def read_all(
     while offset < prefix.head.next_offset:
         got = await read(proxy, prefix, offset, bytes_max=bytes_max)
         assert got.next_offset > offset
-        parts.append(bytes(got.records))
+        parts += [bytes(got.records), bytes(got.more)]
         offset = got.next_offset
     return b"".join(parts)
 

@@ -27,7 +27,7 @@ async def read_as(proxy: FetchProxy, prefix: ColdPrefix, client: str, *, end: in
         found = proxy.read(prefix, Offset(offset), bytes_max=1000, client=client)
         got = found if isinstance(found, ColdRead) else await found
         offset = got.next_offset
-        size += len(got.records)
+        size += len(got.records) + len(got.more)
     return size
 
 

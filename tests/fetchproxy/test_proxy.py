@@ -73,8 +73,9 @@ def test_every_reader_gets_exactly_the_batches_that_were_uploaded(
             while offset < prefix.head.next_offset:
                 bytes_max = limits[turn % len(limits)]
                 got = await read(proxy, prefix, offset, bytes_max=bytes_max)
-                size = len(got.records)
-                assert bytes(got.records) == everything[position : position + size]
+                found = bytes(got.records) + bytes(got.more)
+                size = len(found)
+                assert found == everything[position : position + size]
                 assert size <= max(bytes_max, sizes_of[position])
                 position += size
                 offset = got.next_offset
@@ -121,6 +122,25 @@ async def test_what_one_reader_was_answered_the_next_is_with_fewer_looks_at_the_
     assert await read_all(proxy, prefix, bytes_max=1000) == whole(segments)
     assert second < first / 2
     assert looks > second  # Another limit has other answers.
+    await proxy.close()
+
+
+async def test_a_reader_goes_over_the_borders_of_chunks_without_waiting_or_copies() -> None:
+    segments = even_history(batches=200)
+    proxy, prefix, _ = await begin(segments, WHOLE_CHUNKS)
+    assert await read_all(proxy, prefix) == whole(segments)
+    await settled()
+    stats = proxy.stats
+    before, offset, in_two = stats.reads - stats.reads_at_once, 0, 0
+    while offset < prefix.head.next_offset:
+        got = await read(proxy, prefix, offset, bytes_max=1024)
+        in_two += bool(got.more)
+        offset = got.next_offset
+    chunks = sum(-(-entry.data_bytes // CHUNK) for entry in prefix.entries)
+    assert in_two >= chunks // 2  # Batches do not end where chunks do.
+    assert stats.joined == 0
+    later = stats.reads - stats.reads_at_once - before
+    assert later <= chunks  # Opening a chunk; never its border.
     await proxy.close()
 
 
@@ -314,6 +334,7 @@ async def test_in_flight_for_one_fetch_is_at_most_twice_its_limit() -> None:
         found = proxy.read(prefix, Offset(offset), bytes_max=limit, allowance=allowance)
         got = found if isinstance(found, ColdRead) else await found
         offset = got.next_offset
+        await asyncio.sleep(0)  # The next fetch comes with another turn of the loop.
     assert allowance.used_peak <= 2 * limit
     assert store.under_way_bytes_peak <= 2 * limit + BLOCK * 20
     await proxy.close()

@@ -136,7 +136,7 @@ def cut(
     """Whole batches of the run from the one that holds `offset`: at most `bytes_max`, one at least.
 
     They end with the piece that they begin in, unless the first lies across its border: then it and
-    what follows up to the limit have to be joined.
+    what follows up to the limit lie in two of them or more.
     """
     start, first = find_batch(walk, place, offset, base=base)
     first_end = start + first.size_bytes

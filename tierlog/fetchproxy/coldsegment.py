@@ -43,7 +43,8 @@ class ColdSegment:
         return found
 
     def cut_at(self, position: Position, bytes_max: int) -> Cut | None:
-        """What an answer of at most `bytes_max` from `position` on was before, inside one chunk."""
+        """What an answer of at most `bytes_max` from `position` on was before, in one chunk or
+        two."""
         return self._cuts.get((position, bytes_max))
 
     def remember(self, cut: Cut, bytes_max: int) -> None:

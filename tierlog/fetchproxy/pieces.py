@@ -125,5 +125,16 @@ class Run:
     def piece_at(self, position: int) -> Piece:
         return next(piece for piece in self.pieces if position < piece.span.end)
 
+    def pieces_of(self, start: int, stop: int) -> Sequence[Piece]:
+        """Those that [start, stop) lies in, no more than are needed: they may overlap."""
+        if stop <= self.pieces[0].span.end:
+            return self.pieces[:1]
+        found = []
+        for piece in self.pieces:
+            if start < min(piece.span.end, stop):
+                found.append(piece)
+                start = piece.span.end
+        return found
+
     def covers(self, start: Position, end: Position) -> bool:
         return self.start <= start and end <= self.end

@@ -4,8 +4,9 @@
 stop waiting for: cancelled or forgotten, the read goes on, and the next one finds its bytes here.
 Who asks for the same while it is under way shares it, and no more than `ProxySettings.reads_max`
 are under way. Reads that fail are told of in the log.
-An answer is whole batches, as many as fit, the first whole even if it is larger, as a view of a
-cached file wherever it lies in one chunk. All of it is below the manifest's `next_offset`.
+An answer is whole batches, as many as fit, the first whole even if it is larger, as views of the
+one or two chunks that it lies in; only what lies in more is copied. All of it is below the
+manifest's `next_offset`.
 
 What goes wrong with the store is `ColdUnavailable` (retry); bytes that are not those that were
 uploaded are never served (`ChunkCorrupt`, once several reads in a row met them, each after a second
@@ -15,7 +16,7 @@ budget of their own), joined answers, and what a read that needs many chunks has
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -70,6 +71,8 @@ class ColdRead(NamedTuple):
 
     records: Bytes
     """To be sent and not looked at."""
+    more: Bytes
+    """What goes on where `records` ends, in the next chunk."""
     base_offset: Offset
     next_offset: Offset
     """Where to read on; in the bucket or, at the seam, in the hot log."""
@@ -283,27 +286,31 @@ class FetchProxy:
         found = self._known(segment, stream, bytes_max) or self._cut_now(segment, stream, bytes_max)
         if found is None:
             return None
-        piece, part = found
-        size = part.stop - part.start
-        records = piece.view(size, part.start)
+        pieces, part = found
+        records, more = _views(pieces, part)
         self.stats.chunk_hits += 1
         stream.reader.account.hits += 1
-        may_block = _may_block(piece, part)
+        may_block = _may_block(pieces, part)
         self._moved(prefix, stream, segment, part)
-        return ColdRead(records, part.base_offset, part.next_offset, may_block)
+        return ColdRead(records, more, part.base_offset, part.next_offset, may_block)
 
     def _known(
         self, segment: ColdSegment, stream: Stream, bytes_max: int
-    ) -> tuple[Piece, Cut] | None:
-        """What another reader was answered, and the chunk that it lies in, if that is here."""
+    ) -> tuple[Sequence[Piece], Cut] | None:
+        """What another reader was answered, and the chunks that it lies in, if they are here."""
         part = segment.cut_at(stream.position, bytes_max)
         piece = None if part is None else self.loader.chunk_at(segment, part.start)
-        return None if part is None or piece is None else (piece, part)
+        if part is None or piece is None:
+            return None
+        if part.stop <= piece.span.end:
+            return (piece,), part
+        second = self.loader.chunk_at(segment, piece.span.end)
+        return None if second is None else ((piece, second), part)
 
     def _cut_now(
         self, segment: ColdSegment, stream: Stream, bytes_max: int
-    ) -> tuple[Piece, Cut] | None:
-        """What to answer, and the one piece that it lies in."""
+    ) -> tuple[Sequence[Piece], Cut] | None:
+        """What to answer, and the one or two pieces that it lies in."""
         index = segment.index
         if index is None:
             return None
@@ -317,12 +324,13 @@ class FetchProxy:
             part = cut(walk, run, index, place, offset=offset, base=offset, bytes_max=bytes_max)
         except (WouldWait, OSError, ChunkCorrupt):
             return None  # The long road has threads, and tells what is wrong.
-        piece = run.piece_at(part.start)
-        if part.stop > piece.span.end:
+        pieces = run.pieces_of(part.start, part.stop)
+        if len(pieces) > 2:
             return None  # To be joined, which may read the disk.
-        if part.start == stream.position and self.loader.is_chunk(segment, piece):
+        is_whole = all(self.loader.is_chunk(segment, piece) for piece in pieces)
+        if part.start == stream.position and is_whole:
             segment.remember(part, bytes_max)
-        return piece, part
+        return pieces, part
 
     async def _read_planned(
         self, prefix: ColdPrefix, offset: Offset, bytes_max: int, stream: Stream
@@ -373,19 +381,19 @@ class FetchProxy:
             cut, walk, run, index, place, offset=offset, base=entry.base, bytes_max=bytes_max
         )
         part = await off_loop(self._env.tasks, walk, look)
-        records, may_block = await self._taken(run, part)
+        records, more, may_block = await self._taken(run, part)
         self._damage.healed(segment.key)
         self._moved(prefix, stream, segment, part)
-        return ColdRead(records, part.base_offset, part.next_offset, may_block)
+        return ColdRead(records, more, part.base_offset, part.next_offset, may_block)
 
-    async def _taken(self, run: Run, part: Cut) -> tuple[Bytes, bool]:
+    async def _taken(self, run: Run, part: Cut) -> tuple[Bytes, Bytes, bool]:
         """The bytes to send, and whether sending them may wait for the disk."""
-        piece = run.piece_at(part.start)
-        size = part.stop - part.start
-        if part.stop <= piece.span.end:
-            return piece.view(size, part.start), _may_block(piece, part)
+        pieces = run.pieces_of(part.start, part.stop)
+        if len(pieces) <= 2:
+            return *_views(pieces, part), _may_block(pieces, part)
         self.stats.joined += 1
-        return await self._env.tasks.in_thread(run.pread, size, part.start), False
+        size = part.stop - part.start
+        return await self._env.tasks.in_thread(run.pread, size, part.start), b"", False
 
     def _moved(self, prefix: ColdPrefix, stream: Stream, segment: ColdSegment, part: Cut) -> None:
         """Note what a reader got, and see to what it will want next."""
@@ -420,10 +428,26 @@ async def _renewed(prefix: ColdPrefix, read: Callable[[], Awaitable[T]]) -> T:
     return await read()
 
 
-def _may_block(piece: Piece, part: Cut) -> bool:
+def _views(pieces: Sequence[Piece], part: Cut) -> tuple[Bytes, Bytes]:
+    """Of one piece or two."""
+    first = pieces[0]
+    if len(pieces) == 1:
+        return first.view(part.stop - part.start, part.start), b""
+    border = first.span.end
+    return first.view(border - part.start, part.start), pieces[1].view(part.stop - border, border)
+
+
+def _may_block(pieces: Sequence[Piece], part: Cut) -> bool:
     """Asked of small answers alone, as in the hot log: large ones never leave on the loop."""
-    size = part.stop - part.start
-    return size <= SMALL_BYTES and not piece.is_cached(size, part.start)
+    if part.stop - part.start > SMALL_BYTES:
+        return False
+    start = part.start
+    for piece in pieces:
+        stop = min(part.stop, piece.span.end)
+        if not piece.is_cached(stop - start, start):
+            return True
+        start = stop
+    return False
 
 
 def _look_at(answer: asyncio.Future[ColdRead]) -> None:
