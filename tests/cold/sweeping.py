@@ -19,7 +19,7 @@ from tierlog.objectstore.around import Around, Request
 from tierlog.objectstore.body import BytesBody
 from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.objectstore.memory import MemoryStore
-from tierlog.objectstore.port import DeleteFailed, Doomed
+from tierlog.objectstore.port import Body, DeleteFailed, Doomed, Written
 from tierlog.sim import SimWorld
 from tierlog.types import LeaderEpoch, Offset
 
@@ -48,6 +48,8 @@ class Cut(Around):
         self.cut_is_after = False
         self.kept: set[str] = set()
         """Keys that the store does not delete."""
+        self.lies = False
+        """Then a write wins whatever its condition."""
         self.on_request: Callable[[Request], Awaitable[None]] | None = None
 
     async def _around(self, request: Request, call: Callable[[], Awaitable[T]]) -> T:
@@ -61,6 +63,9 @@ class Cut(Around):
         if number == self.cut_at:
             raise StoreUnavailable("cut off behind")
         return answer
+
+    async def put_if_absent(self, key: str, body: Body) -> Written:
+        return await (super().put(key, body) if self.lies else super().put_if_absent(key, body))
 
     async def delete(self, doomed: Sequence[Doomed]) -> Sequence[DeleteFailed]:
         may_go = [one for one in doomed if one.key not in self.kept]

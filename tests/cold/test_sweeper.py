@@ -263,6 +263,27 @@ def test_a_deletion_that_is_noted_again_after_the_sweep_is_forgotten_again() -> 
     play(scenario)
 
 
+def test_a_receipt_is_kept_by_a_store_that_ignores_conditions() -> None:
+    """What was cut off behind the receipt, and what landed late, is swept again: when the manifests
+    that the first receipt quotes may be gone."""
+
+    async def scenario(scene: Scene) -> None:
+        await dead_topic(scene)
+        await scene.sweeper().run()
+        kept = scene.receipt()
+        assert kept is not None
+        assert len(kept.partitions) == 2
+        scene.store.lies = True
+        await scene.memory.put(f"{PREFIX}t/{DEAD}/0/seg/late", BytesBody(b"late"))
+        await (await scene.keeper()).delete_topic(DEAD)
+        await scene.grace()
+        await scene.sweeper().run()
+        assert (scene.left(), dict(scene.state().deleted)) == ([], {})
+        assert scene.receipt() == kept
+
+    play(scenario)
+
+
 def test_a_topic_that_was_swept_does_not_come_back_from_an_old_data_directory() -> None:
     async def scenario(scene: Scene) -> None:
         await dead_topic(scene)

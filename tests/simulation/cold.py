@@ -170,20 +170,11 @@ async def run(world: SimWorld) -> Counter[str]:
 @contextmanager
 def every_step(world: SimWorld, lives: ColdLives) -> Iterator[None]:
     """Look at the node and its bucket before every callback."""
-    trace = world.loop.trace
-    before = trace.listener
-
-    def heard(line: str) -> None:
-        if before is not None:
-            before(line)
-        if line[0].isdigit():  # Others are events inside a callback.
-            lives.watch.step()
-
-    trace.listener = heard
+    world.loop.before_callback = lives.watch.step
     try:
         yield
     finally:
-        trace.listener = before
+        world.loop.before_callback = None
 
 
 async def make_topics(env: Env, ledger: ColdLedger) -> None:

@@ -28,9 +28,10 @@ from tierlog.cold.codec import decode_head, decode_page, open_page
 from tierlog.cold.entry import Entry
 from tierlog.cold.errors import ColdCorrupt
 from tierlog.cold.head import Head, PageRef
-from tierlog.cold.layout import RECEIPTS
+from tierlog.cold.layout import RECEIPTS, TOPIC_RECEIPTS
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.cold.receipt import decode_receipt
+from tierlog.cold.topicreceipt import decode
 from tierlog.objectstore.port import Written
 from tierlog.objectstore.shelf import Shelf
 from tierlog.records.batch import iter_batches, validate_stored
@@ -113,7 +114,13 @@ class Oracle:
     """Of everything that was ever published, by base offset."""
     hashes: dict[str, str] = field(default_factory=dict)
     """Of every object that was ever written and is not meant to be replaced."""
+    quoted: dict[str, set[int]] = field(default_factory=dict)
+    """The partitions that the receipt of a topic tells of, by its key."""
     checked: set[str] = field(default_factory=set)
+    pages: dict[PageRef, tuple[bytes, LeafPage | IndexPage]] = field(default_factory=dict)
+    """Those that were opened, with their bytes."""
+    prefixes: dict[Where, str] = field(default_factory=dict)
+    """Of partitions that have a HEAD."""
     publish_count: int = 0
     expiry_count: int = 0
     """How often retention moved a log start."""
@@ -140,12 +147,24 @@ class Oracle:
         elif key.endswith(cold_table.TABLE):
             self._table_landed(write)
         elif not key.endswith((STATE, OFFSETS)):
-            found = sha256(write.item.data).hexdigest()
-            before = self.hashes.setdefault(key, found)
-            require(before == found, f"{key} was written twice, with other bytes")
-            # Nothing of ours is ever wrong here: whoever repairs it was misled.
-            is_over = write.kind in ("put", "put_if_match")
-            require(not is_over or not self.trusts, f"{key} is sound, and was written over")
+            self._object_landed(write)
+
+    def _object_landed(self, write: Landed) -> None:
+        key, found = write.key, sha256(write.item.data).hexdigest()
+        is_other = self.hashes.setdefault(key, found) != found
+        if TOPIC_RECEIPTS in key:
+            is_other = self._is_other_receipt(write, is_other=is_other)
+        require(not is_other, f"{key} was written twice, with other bytes")
+        # Nothing of ours is ever wrong here: whoever repairs it was misled.
+        is_over = write.kind in ("put", "put_if_match")
+        require(not is_over or not self.trusts, f"{key} is sound, and was written over")
+
+    def _is_other_receipt(self, write: Landed, *, is_other: bool) -> bool:
+        """Two may sweep at once, and only the store's condition keeps the second receipt away. So a
+        store that ignores it may show another one, but never one that quotes less."""
+        quoted = {one.partition for one in decode(write.item.data, key=write.key).partitions}
+        before = self.quoted.setdefault(write.key, quoted)
+        return is_other and (self.trusts or not before <= quoted)
 
     def _table_landed(self, write: Landed) -> None:
         data, before = write.item.data, self.tables.get(write.key)
@@ -313,12 +332,14 @@ class Oracle:
         return any(end is not None and one.start <= end < base <= one.end for one in head.skips)
 
     def _prefix(self, head: Head) -> str:
-        (key,) = (
-            key
-            for key in self.shelf.items
-            if key.endswith(f"/{head.topic_id}/{head.partition}/HEAD")
-        )
-        return key.removesuffix("HEAD")
+        """Where the HEAD lies; it is there."""
+        where = Where(head.topic_id, head.partition)
+        found = self.prefixes.get(where)
+        if found is None or found + "HEAD" not in self.shelf.items:
+            end = f"/{head.topic_id}/{head.partition}/HEAD"
+            (key,) = (key for key in self.shelf.items if key.endswith(end))
+            found = self.prefixes[where] = key.removesuffix("HEAD")
+        return found
 
     def _entries(self, head: Head) -> Iterator[Entry]:
         prefix = self._prefix(head)
@@ -338,7 +359,10 @@ class Oracle:
         item = self.shelf.items.get(prefix + ref.key)
         require(item is not None, f"{prefix}{ref.key} is referred to and not there")
         assert item is not None
-        return open_page(ref, item.data)
+        known = self.pages.get(ref)
+        if known is None or known[0] is not item.data:  # The very bytes that were opened before.
+            known = self.pages[ref] = item.data, open_page(ref, item.data)
+        return known[1]
 
     def _referenced(self, head: Head) -> Iterator[str]:
         prefix = self._prefix(head)

@@ -9,6 +9,7 @@ strict turns would never get one of a kind through.
 
 import contextlib
 import http.client
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,6 +36,11 @@ class Front(ThreadingHTTPServer):
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A node that is killed leaves its connections; anything else is told."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # as it came
 
     def refuses(self) -> bool:
         with self.turn:

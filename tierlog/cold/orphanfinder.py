@@ -21,13 +21,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from tierlog.cold.clusterstate import is_topic_id
-from tierlog.cold.layout import TOPICS, topic_receipt_key
+from tierlog.cold.layout import TOPICS
 from tierlog.cold.listing import folders
 from tierlog.cold.orphans import Manifest, is_old, look_at, may_be_collected
 from tierlog.cold.refusals import ForeignIncarnation
 from tierlog.cold.sightings import Sightings
 from tierlog.errors import TierlogError
-from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.limited import Meter
 from tierlog.objectstore.port import Doomed
 
@@ -216,11 +215,7 @@ class OrphanFinder:
         if not is_topic_id(topic_id):
             return False
         await self._paid()
-        try:
-            await self._store.head(self._prefix + topic_receipt_key(topic_id))
-        except NoSuchObject:
-            return False
-        return True
+        return await self._keeper.is_swept(topic_id)
 
     # Uploads
 

@@ -109,10 +109,11 @@ class StateKeeper:
         STATE has forgotten it, its receipt has not. One request for a topic that is new here."""
         known = {} if self.state is None else self.state.topics
         for topic_id in sorted(topics.keys() - known.keys()):
-            if await self._is_swept(topic_id):
+            if await self.is_swept(topic_id):
                 raise TopicDeleted(topic_id, of=topics[topic_id].name)
 
-    async def _is_swept(self, topic_id: str) -> bool:
+    async def is_swept(self, topic_id: str) -> bool:
+        """Whether there is a receipt of its deletion: it outlives the note in STATE."""
         try:
             await self._store.head(self._prefix + topic_receipt_key(topic_id))
         except NoSuchObject:

@@ -214,7 +214,12 @@ class Sweeper:
         self, topic_id: str, note: DeletedTopic, heads: Sequence[LastSeen]
     ) -> None:
         """Once: a node that was cut off behind this, or another that sweeps, too, wrote the same
-        but for the time."""
+        but for the time. One that stands there is not left to the store's condition: a store that
+        ignores it would put a receipt that quotes nothing in the place of one that quotes
+        manifests which are gone by now."""
+        await self._paid()
+        if await self._keeper.is_swept(topic_id):
+            return
         receipt = TopicReceipt(
             cluster_id=self._keeper.cluster_id,
             incarnation=self._keeper.incarnation,
