@@ -9,7 +9,8 @@
 
 The store shares the cores. CPU is that of node and client, without the store.
 `--option part=N` runs one part alone: 1 replay, 2 first record, 3 upload, 4 manifest, 5 the tail
-beside a replay; `--option rounds=N` has fewer rounds than usual, for a first look.
+beside a replay, 6 the tail in an outage; `--option rounds=N` has fewer rounds than usual, for a
+first look.
 """
 
 import random
@@ -18,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from benchmarks import coldbeside, coldmanifest, coldupload, tools
+from benchmarks import coldbeside, coldmanifest, coldoutage, coldupload, tools
 from benchmarks.coldstage import (
     CPU_PER_GB,
     GET_BYTES,
@@ -78,6 +79,8 @@ def gauges(size: Size) -> Iterator[Gauge]:
             yield from coldupload.gauges(server, size)
         if part in (0, 4):
             yield from manifest(server, size)
+        if part in (0, 6):
+            yield from coldoutage.gauges(server, size)
 
 
 def of_stage(stage: Stage, size: Size, part: int) -> Iterator[Gauge]:

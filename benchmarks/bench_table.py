@@ -20,7 +20,7 @@ from tierlog.records.attributes import Codec
 from tierlog.records.record import Record, encode_batch
 from tierlog.table import jobs
 from tierlog.table.manifest import Source
-from tierlog.table.parquet import RowsWriter, Sink
+from tierlog.table.parquet import RowsWriter, Sink, regrouped
 from tierlog.table.plans import About, ConvertPlan, Range, RawPart
 from tierlog.table.scan import InMemory, Tally, scan
 from tierlog.types import Offset, TimestampMs
@@ -43,7 +43,8 @@ def _conversion(label: str, codec: Codec, size: Size) -> Comparison:
     path, out = size.scratch / f"{codec.name}.log", size.scratch / f"{codec.name}.parquet"
     end = _write_segment(path, codec, size.data_bytes)
     wanted = Range(topic="events", partition=0, start=0, end=end, base=0, next_offset=end)
-    ready = list(scan(InMemory(path.read_bytes()), wanted, Tally()))
+    scanned = scan(InMemory(path.read_bytes()), wanted, Tally())
+    ready = [rows.combine_chunks() for rows in regrouped(scanned)]
     about = About(
         topic="events",
         topic_id="0" * 32,
@@ -53,7 +54,7 @@ def _conversion(label: str, codec: Codec, size: Size) -> Comparison:
         sources=(Source("seg/0", "0" * 64),),
     )
     part = RawPart(path=str(path), size=path.stat().st_size, source="seg/0", wanted=wanted)
-    plan = ConvertPlan(parts=(part,), out=str(out), about=about)
+    plan = ConvertPlan(parts=(part,), out=str(out), dead_out=f"{out}.dead", about=about)
     made = jobs.convert(LocalDisk(), plan)
     return Comparison(
         name=f"convert a segment, {label}",
@@ -71,7 +72,7 @@ def _conversion(label: str, codec: Codec, size: Size) -> Comparison:
     )
 
 
-def _writing(ready: list[pa.RecordBatch], out: str, about: About) -> Callable[[], object]:
+def _writing(ready: list[pa.Table], out: str, about: About) -> Callable[[], object]:
     def write() -> None:
         writer = RowsWriter(Sink(LocalDisk(), out), about)
         try:

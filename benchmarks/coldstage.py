@@ -37,6 +37,8 @@ SEGMENT_BYTES = 128 << 20
 WARM_SHARE = 4
 """So many times smaller is the topic that makes a node warm."""
 EARLIEST_LOCAL = -4
+WITHOUT_TABLE = {"tierlog.table.enable": "false"}
+"""Converting a gigabyte takes a core for a while, in the middle of whatever is measured."""
 SEALED = {"segment.ms": "1000", "local.retention.ms": "1000"}
 SPEED, CPU_PER_GB = "MB/s", "CPU s/GB"
 MEMORY = "memory growth, MB"
@@ -111,7 +113,7 @@ class Stage:
     # Data
 
     def _fill(self) -> None:
-        tiered = {"segment.bytes": str(self._segment_bytes), **PAGE_CACHE}
+        tiered = {"segment.bytes": str(self._segment_bytes), **WITHOUT_TABLE, **PAGE_CACHE}
         untiered = {**tiered, "remote.storage.enable": "false"}
         self._fill_topic(COLD, tiered, self._count)
         self._fill_topic(HOT, untiered, self._count)
