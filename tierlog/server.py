@@ -11,8 +11,10 @@ import asyncio
 import gc
 import logging
 import signal
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -44,9 +46,10 @@ from tierlog.objectstore.counted import Counted
 from tierlog.objectstore.limited import Limited
 from tierlog.objectstore.retrying import Retrying
 from tierlog.objectstore.url import open_store
+from tierlog.table.audit import TableAuditor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tierlog.broker.dispatch import RawHandler
     from tierlog.cold.audit import AuditReport, PartitionAudit
@@ -63,6 +66,11 @@ logger = logging.getLogger(__name__)
 REPEATS_S = 1.0
 """Signals that follow the first one within this time are the same wish: `timeout`, for one, tells
 the process and then its whole group."""
+
+SWITCH_S = 0.0005
+"""How long a thread that wants the interpreter waits until a busy loop must let go of it. Python's
+own 5 ms are felt: a sync thread asks four times between an append and the sight of it. At less than
+this, large fetches were seen to pay for the switches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +125,7 @@ class Server:
         except BaseException:
             await self._close_store()
             raise
-        self.view = view = NodeView(node, version=version("tierlog"))
+        self.view = view = NodeView(node, version=_own_version())
         view.store, view.store_stats = settings.store, self._store_stats
         if isinstance(store, Retrying):
             view.retry_quota = store.quota
@@ -286,6 +294,7 @@ async def verify(
             bytes_per_second=bytes_per_second,
             copies=LocalCopies(env, f"{settings.data}/{COLD}") if has_copies else None,
             state=state,
+            tables=TableAuditor(store, env.tasks),
             on_total=screen.total,
             on_bytes=screen.bytes,
             on_partition=screen.partition,
@@ -315,6 +324,24 @@ async def serve(
     settings: NodeSettings, *, on_ready: Callable[[Ready], None], env: Env | None = None
 ) -> None:
     """Serve until told to stop. `on_ready` hears the bound addresses."""
+    with prompt_threads():
+        await _serve(settings, on_ready, env)
+
+
+@contextmanager
+def prompt_threads() -> Iterator[None]:
+    """Meanwhile threads get the interpreter soon, all over the process."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+async def _serve(
+    settings: NodeSettings, on_ready: Callable[[Ready], None], env: Env | None
+) -> None:
     stopping = stop_signal()
     files_max = raise_files_max(files_wanted(connections_max=settings.max_connections))
     server = Server(env or local_env(), settings, files_max=files_max)
@@ -363,6 +390,12 @@ def stop_signal() -> asyncio.Future[None]:
 def _tell(told: asyncio.Future[None]) -> None:
     if not told.done():
         told.set_result(None)
+
+
+@cache
+def _own_version() -> str:
+    """As it was installed: read from files, once for all nodes of a process."""
+    return version("tierlog")
 
 
 def address(pair: tuple[str, int]) -> str:

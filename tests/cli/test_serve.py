@@ -17,7 +17,7 @@ from tierlog.broker.catalogue import Catalogue
 from tierlog.cli.serve import ServeOptions, settings_of
 from tierlog.config import NodeSettings
 from tierlog.env import local_env
-from tierlog.server import Ready, Server, serve
+from tierlog.server import SWITCH_S, Ready, Server, serve
 
 
 @pytest.fixture
@@ -124,6 +124,20 @@ async def test_a_signal_during_the_start_ends_it_and_lets_go_of_the_data(
     server = Server(local_env(), settings)
     await server.start()
     await server.stop()
+
+
+async def test_threads_get_the_interpreter_soon_while_a_node_serves(tmp_path: Path) -> None:
+    settings = NodeSettings(data=str(tmp_path / "data"), listen="127.0.0.1:0", http="off")
+    before, seen = sys.getswitchinterval(), []
+
+    def ready(_: Ready) -> None:
+        seen.append(sys.getswitchinterval())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    async with asyncio.timeout(LIMIT_S):
+        await serve(settings, on_ready=ready)
+    assert seen == [pytest.approx(SWITCH_S)]
+    assert SWITCH_S < before == sys.getswitchinterval()
 
 
 def test_a_second_start_on_the_same_directory_exits_1_without_a_ready_line(

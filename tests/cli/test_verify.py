@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,10 @@ from tests.compat.drivers.base import Record, Sending
 from tests.compat.drivers.confluent import Confluent
 from tests.compat.samples import write
 from tests.fetchproxy.support import HandClock
+from tests.table.makers import a_file, a_table
 from tests.tamper.bucket import CLUSTER, PLACES, make_bucket
 from tierlog.cli.verify import Screen, parse_rate
+from tierlog.table.codec import encode_table
 
 WAIT_S = 60
 
@@ -101,6 +105,35 @@ def test_a_flipped_bit_is_found_and_named_in_json(tierlog: Cli, folder: Path) ->
         *("kind", "topic", "partition", "start", "end", "key", "expected", "found", "advice")
     }
     assert outcome.err == "clicks-0: 3 segments, 4.3 kB read, 1 finding\n", "a line a partition"
+
+
+def test_the_table_beside_the_segments_is_looked_at(tierlog: Cli, folder: Path) -> None:
+    topic_id = PLACES[2][0]
+    partition = folder / CLUSTER / "t" / topic_id / "0"
+    file = replace(a_file(0, 5), sha256=sha256(bytes(1500)).hexdigest(), size=1500)
+    table = replace(a_table([file]), topic_id=topic_id, partition=0)
+    (partition / "pq").mkdir()
+    (partition / file.key).write_bytes(bytes(1500))
+    (partition / "TABLE").write_bytes(encode_table(table))
+    store = ("--store", f"file://{folder}")
+    outcome = tierlog("verify", "--deep", "--json", *store)
+    assert outcome.code == 0, outcome.err
+    rows = {
+        (one["topic_id"], one["partition"]): one for one in json.loads(outcome.out)["partitions"]
+    }
+    assert (rows[topic_id, 0]["table_files"], rows[topic_id, 0]["table_bytes"]) == (1, 1500)
+    (partition / file.key).write_bytes(bytes(1499) + b"x")
+    assert tierlog("verify", *store).code == 0
+    outcome = tierlog("verify", "--deep", *store)
+    assert outcome.code == 1
+    assert "1. file-wrong in clicks-0, offsets 0 to 5" in outcome.out
+    (partition / file.key).unlink()
+    outcome = tierlog("verify", *store)
+    assert outcome.code == 1
+    assert "1. file-missing in clicks-0, offsets 0 to 5" in outcome.out
+    (partition / "TABLE").write_bytes(b"rubbish")
+    outcome = tierlog("verify", *store)
+    assert "1. table-wrong in clicks-0" in outcome.out
 
 
 def test_a_topic_that_is_not_there_and_a_store_without_a_cluster_are_errors(

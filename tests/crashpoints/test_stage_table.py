@@ -13,8 +13,8 @@ from tests.crashpoints.points import End, Shot
 from tests.crashpoints.stage_table import TALE, tell
 from tierlog.sim.storefaults import When
 from tierlog.table.changes import Append
-from tierlog.table.converter import PartitionConverter
 from tierlog.table.keys import file_key
+from tierlog.table.making import FileMaker
 from tierlog.table.manifest import Table
 from tierlog.table.publisher import Change, Draft, TablePublisher
 from tierlog.table.workshop import Workshop
@@ -78,15 +78,13 @@ def gap_left() -> Iterator[None]:
 def overwritten() -> Iterator[None]:
     """Keys say what they cover, and nothing else: the next try takes the same."""
 
-    def plain(
-        self: PartitionConverter, start: Offset, end: Offset, *, is_dead: bool = False
-    ) -> str:
+    def plain(self: FileMaker, start: Offset, end: Offset, *, is_dead: bool = False) -> str:
         epoch = LeaderEpoch(0)
         return file_key(
             start=start, end=end, leader_epoch=epoch, node=0, attempt=0, is_dead=is_dead
         )
 
-    with patch.object(PartitionConverter, "_new_key", plain), put_anyway():
+    with patch.object(FileMaker, "_new_key", plain), put_anyway():
         yield
 
 

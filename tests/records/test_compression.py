@@ -154,6 +154,19 @@ def test_a_zstd_frame_that_needs_a_dictionary_is_refused() -> None:
         decompress(Codec.ZSTD, packed)
 
 
+@pytest.mark.parametrize("said", [0, 999, 1001, 5000])
+def test_a_zstd_frame_that_lies_about_its_size_is_refused(said: int) -> None:
+    """And whoever comes next is served as ever: an unpacker that failed is not used again."""
+    plain = bytes(range(250)) * 4
+    packed = bytearray(zstandard.ZstdCompressor().compress(plain))
+    assert zstandard.frame_content_size(packed) == 1000
+    assert packed[5:7] == (1000 - 256).to_bytes(2, "little")
+    packed[5:7] = ((said - 256) % 65536).to_bytes(2, "little")
+    with pytest.raises(MalformedRecords, match="zstd"):
+        decompress(Codec.ZSTD, packed)
+    assert decompress(Codec.ZSTD, compress(Codec.ZSTD, plain)) == plain
+
+
 def test_a_second_lz4_frame_is_refused_since_java_would_not_read_it() -> None:
     with pytest.raises(MalformedRecords, match="follow the frame"):
         decompress(Codec.LZ4, lz4.frame.compress(b"one") + lz4.frame.compress(b"two"))

@@ -218,7 +218,7 @@ def test_a_file_that_somebody_else_was_quicker_with_is_not_listed(
     store = f"file://{node.data}-store"
     place = StorePlace(url=store)
     settings = TableSettings(convert_segments_max=2)
-    look = partial(converting._planned, None, ["twice"], until=None, settings=settings)
+    look = partial(converting._planned, None, ["twice"], until=None, settings=settings, losses={})
     late = with_store(place, look)
     assert len(late) >= 2
     made = [(task, converting.made_by(place, task)) for task in late]
@@ -228,3 +228,29 @@ def test_a_file_that_somebody_else_was_quicker_with_is_not_listed(
     found = tierlog.spark.read(spark, store=store, topic="twice", includeHeaders=True)
     assert topics.collected(found) == rows
     assert len(rows) == 12
+
+
+def test_convert_goes_on_behind_a_segment_that_is_not_there(
+    spark: "SparkSession", node: RunningNode
+) -> None:
+    batch = topics.Written(0, Codec.NONE, ((b"k", b"v" * 600, (), 1_700_000_000_000),) * 2)
+    topic = topics.Topic(1, (batch,) * 6, (), log_append_time=False, converted_share=0)
+    topics.make(node, "holed", topic)
+    store = f"file://{node.data}-store"
+    rows = topics.consumed(node, "holed")
+    folder = Path(f"{node.data}-store").glob(f"*/t/{node.topic_id('holed')}/0/seg/*.seg")
+    lost = sorted(folder)[2]
+    first, last = (int(digits) for digits in lost.name.split("-")[:2])
+    lost.unlink()
+    report = convert(
+        spark,
+        StorePlace(url=store),
+        topics=["holed"],
+        settings=TableSettings(convert_segments_max=2),
+    )
+    assert (report.rows, report.dead_records) == (12 - (last - first + 1), last - first + 1)
+    found = tierlog.spark.read(
+        spark, store=store, topic="holed", includeHeaders=True, failOnDataLoss=False
+    )
+    assert topics.collected(found) == [one for one in rows if not first <= one.offset <= last]
+    assert convert(spark, StorePlace(url=store), topics=["holed"]).files == 0

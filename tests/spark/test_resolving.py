@@ -73,10 +73,10 @@ def parquet(start: int, end: int, **more: object) -> ParquetSlice:
 
 
 def test_files_that_lack_records_say_so() -> None:
-    check_dead(OPTIONS, [parquet(0, 9)])
+    check_dead(OPTIONS, parquet(0, 9), 0)
     with pytest.raises(DataLost, match="3 records of a-0"):
-        check_dead(OPTIONS, [parquet(0, 9, dead_records=3)])
-    check_dead(replace(OPTIONS, fail_on_data_loss=False), [parquet(0, 9, dead_records=3)])
+        check_dead(OPTIONS, parquet(0, 9), 3)
+    check_dead(replace(OPTIONS, fail_on_data_loss=False), parquet(0, 9), 3)
 
 
 offsets = st.dictionaries(st.sampled_from([A, B, PartitionName("b", 3)]), st.integers(0, 1000))

@@ -82,7 +82,10 @@ def a_parquet_file() -> bytes:
             topic="orders", topic_id=TOPIC_ID, partition=7, start=5, end=9, sources=(source,)
         )
         part = RawPart(path=str(raw), size=len(one + two), source=source.key, wanted=wanted)
-        jobs.convert(LocalDisk(), ConvertPlan(parts=(part,), out=str(out), about=about))
+        jobs.convert(
+            LocalDisk(),
+            ConvertPlan(parts=(part,), out=str(out), dead_out=f"{out}.dead", about=about),
+        )
         return out.read_bytes()
 
 

@@ -22,6 +22,7 @@ from tierlog.cold.changes import MoveLogStart
 from tierlog.cold.tiersettings import TopicTiering
 from tierlog.env import WorkerLost
 from tierlog.records.attributes import Codec
+from tierlog.records.batch import iter_batches
 from tierlog.records.record import Record, encode_batch
 from tierlog.table.invariants import check
 from tierlog.types import Offset, TimestampMs
@@ -214,6 +215,30 @@ def test_a_lost_segment_becomes_dead_letters_and_is_converted_when_it_is_back() 
         assert table.files[0].dead_records == 1
         assert values_of(node) == [b"two"]
         items[lost] = kept
+        await until(lambda: not table_in(bucket_of(node)).dead_records, pause_s=5)
+        assert values_of(node) == [b"one", b"two"]
+
+    play_tables(scenario)
+
+
+def test_a_segment_that_was_cut_off_is_told_of_and_converted_when_it_is_whole() -> None:
+    async def scenario(node: TableNode) -> None:
+        node.tiering = TopicTiering(table=False)
+        with_settings(node, retry_ms=60_000)
+        await node.open()
+        node.produce(b"one")
+        await node.produce_sealed(b"two")
+        await node.published(2)
+        items = bucket_of(node).shelf.items
+        (entry,) = node.prefix.head.entries  # type: ignore[union-attr]
+        whole = items[KEYS.full(entry.key)]
+        first = next(header.size_bytes for _, header in iter_batches(whole.data))
+        assert first < entry.data_bytes
+        items[KEYS.full(entry.key)] = replace(whole, data=whole.data[:first])
+        node.partition.dropper.tiering = TopicTiering()
+        table = await node.converted()
+        assert (table.rows, table.dead_records, table.converted_end) == (1, 1, 2)
+        items[KEYS.full(entry.key)] = whole
         await until(lambda: not table_in(bucket_of(node)).dead_records, pause_s=5)
         assert values_of(node) == [b"one", b"two"]
 

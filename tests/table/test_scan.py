@@ -1,5 +1,6 @@
 """Batches into columns: both scans against the decoder of `records/`."""
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,8 @@ from tierlog.records.header import HEADER_BYTES
 from tierlog.records.limits import Limits
 from tierlog.records.record import Record, encode_batch
 from tierlog.table import fastscan, purescan
+from tierlog.table import scan as scanning
+from tierlog.table.parquet import regrouped
 from tierlog.table.scan import Dead, InMemory, Range, Tally, scan
 from tierlog.table.schema import SCHEMA
 from tierlog.types import Offset, Position, TimestampMs
@@ -54,7 +57,7 @@ def test_rows_are_those_of_the_record_decoder(
     by: ModuleType, data: bytearray, start: int, length: int
 ) -> None:
     wanted = range_of(data, start=start, end=start + length)
-    table, tally = scanned(data, wanted, by, group_rows=4)
+    table, tally = scanned(data, wanted, by, piece_rows=4)
     table.validate(full=True)
     assert rows_of(table) == expected_rows(data, start=start, end=start + length)
     assert (tally.rows, tally.dead) == (table.num_rows, [])
@@ -171,6 +174,32 @@ def _fields(wanted: Range) -> dict[str, Any]:
 
 
 @both
+def test_what_a_source_lacks_that_was_cut_off_is_a_dead_letter(by: ModuleType) -> None:
+    """At the border of a batch, where nothing that is left looks wrong."""
+    one, two, three = three_batches()
+    size = len(one + two + three)
+    wanted = replace(range_of(one + two + three), size=size)
+    table, tally = scanned(one, wanted, by)
+    assert table.column("offset").to_pylist() == [0, 1, 2]
+    reason = f"it ends at position {len(one)} of {size}"
+    assert tally.dead == [Dead(3, 8, 6, len(one), reason, b"")]
+    table, tally = scanned(one + two + three, wanted, by)
+    assert (table.num_rows, tally.dead) == (9, [])
+
+
+@both
+def test_samples_behind_the_end_of_what_was_cut_off_lead_nowhere(by: ModuleType) -> None:
+    one, two, three = three_batches()
+    samples = (Sample(Offset(6), Position(len(one + two))),)
+    wanted = replace(range_of(one + two + three), size=len(one + two + three), samples=samples)
+    table, tally = scanned(one + two[:-1], wanted, by)
+    assert table.column("offset").to_pylist() == [0, 1, 2]
+    assert [(dead.first_offset, dead.last_offset, dead.records) for dead in tally.dead] == [
+        (3, 8, 6)
+    ]
+
+
+@both
 def test_a_base_offset_out_of_place_is_not_believed(by: ModuleType) -> None:
     one, two, three = three_batches()
     moved = unsealed(two, base_offset=1)
@@ -199,14 +228,14 @@ def test_names_of_headers_that_are_no_text_are_read_as_java_reads_them(by: Modul
 @both
 def test_a_long_batch_is_cut_into_groups(by: ModuleType) -> None:
     data = encode_batch(some_records(10))
-    found = list(scan(InMemory(data), range_of(data), Tally(), by=by, group_rows=4))
+    found = list(scan(InMemory(data), range_of(data), Tally(), by=by, piece_rows=4))
     assert [one.num_rows for one in found] == [4, 4, 2]
 
 
 @both
 def test_groups_end_by_bytes(by: ModuleType) -> None:
     data = b"".join(three_batches())
-    found = list(scan(InMemory(data), range_of(data), Tally(), by=by, group_bytes=60))
+    found = list(scan(InMemory(data), range_of(data), Tally(), by=by, piece_bytes=60))
     assert [one.num_rows for one in found] == [3, 3, 3]
 
 
@@ -215,3 +244,46 @@ def test_a_dead_letter_says_where_it_lay() -> None:
     _, tally = scanned(one, range_of(three_batches()[0]), purescan)
     assert tally.dead == [Dead(0, 2, 3, 0, tally.dead[0].reason, bytes(one))]
     assert tally.dead_records == 3
+
+
+@both
+def test_dead_letters_are_let_go_before_they_fill_the_memory(
+    by: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "DEAD_BYTES_MAX", 100)
+    one, two, three = map(_bad_crc, three_batches())
+    taken: list[list[Dead]] = []
+    tally = Tally(spill=taken.append)
+    wanted = range_of(b"".join(three_batches()))
+    assert not list(scan(InMemory(one + two + three), wanted, tally, by=by))
+    assert [[dead.first_offset for dead in some] for some in taken] == [[0], [3], [6]]
+    assert tally.dead == []
+
+
+@both
+@pytest.mark.parametrize("window_bytes", [61, 100, 200, 300])
+def test_batches_may_be_larger_than_the_window_or_lie_across_its_end(
+    by: ModuleType, window_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, three = three_batches()
+    data, wanted = one + _bad_crc(two) + three, range_of(b"".join(three_batches()))
+    expected = scanned(data, wanted, by)
+    monkeypatch.setattr(scanning, "WINDOW_BYTES", window_bytes)
+    found = scanned(data, wanted, by)
+    assert found[0].equals(expected[0])
+    assert found[1] == expected[1]
+
+
+@given(sizes=st.lists(st.integers(0, 9)), rows_max=st.integers(1, 8), bytes_max=st.integers(1, 200))
+def test_groups_are_full_and_have_all_rows(sizes: list[int], rows_max: int, bytes_max: int) -> None:
+    ends = [sum(sizes[: place + 1]) for place in range(len(sizes))]
+    batches = [
+        pa.record_batch({"offset": pa.array(range(end - size, end), pa.int64())})
+        for size, end in zip(sizes, ends, strict=True)
+    ]
+    groups = list(regrouped(batches, rows_max=rows_max, bytes_max=bytes_max))
+    offsets = [offset for group in groups for offset in group.column("offset").to_pylist()]
+    assert offsets == list(range(sum(sizes)))
+    assert all(0 < group.num_rows <= rows_max for group in groups)
+    if bytes_max == 200:  # More than eight rows have.
+        assert all(group.num_rows == rows_max for group in groups[:-1])

@@ -5,10 +5,12 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from crc32c import crc32c
 
 from tests.records.batches import some_records
 from tests.table.standing import stand_still
@@ -49,7 +51,9 @@ def a_plan(folder: Path) -> ConvertPlan:
         end=100,
         sources=(Source("seg/0", "0" * 64),),
     )
-    return ConvertPlan(parts=(part,), out=str(folder / "out"), about=about)
+    return ConvertPlan(
+        parts=(part,), out=str(folder / "out"), dead_out=str(folder / "dead"), about=about
+    )
 
 
 async def test_a_worker_makes_the_same_file_as_this_process(
@@ -99,6 +103,24 @@ async def test_merged_files_have_the_rows_of_both(workshop: Workshop, tmp_path: 
     assert both.column("offset").to_pylist() == 2 * one.column("offset").to_pylist()
     assert both.column("value").to_pylist() == 2 * one.column("value").to_pylist()
     assert (made.rows, made.row_groups) == (200, 1)
+
+
+def test_dead_letters_lie_beside_the_file_and_not_in_the_answer(tmp_path: Path) -> None:
+    plan = a_plan(tmp_path)
+    raw = bytearray((tmp_path / "raw").read_bytes())
+    raw[-1] ^= 1
+    (tmp_path / "raw").write_bytes(raw)
+    (part,) = plan.parts
+    lost = replace(part, source="seg/1", missing="it was not there", records=7)
+    made = plans.convert(LocalDisk(), replace(plan, parts=(part, lost)))
+    written = Path(plan.dead_out).read_bytes()
+    assert made.dead == (len(written), sha256(written).hexdigest(), crc32c(written), 2, 107)
+    letters = pq.read_table(plan.dead_out).to_pylist()
+    assert [(one["source"], one["batch"]) for one in letters] == [
+        ("seg/0", bytes(raw)),
+        ("seg/1", b""),
+    ]
+    assert made.rows == 0
 
 
 def test_a_file_is_written_as_the_format_says(tmp_path: Path) -> None:

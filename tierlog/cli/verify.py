@@ -158,7 +158,8 @@ class Screen:
 
 
 def partition_line(audit: "PartitionAudit") -> str:
-    line = f"{audit.segments:,} segments, {show_bytes(audit.read_bytes)} read"
+    tables = f"{audit.table_files:,} files of its table, " if audit.table_files else ""
+    line = f"{audit.segments:,} segments, {tables}{show_bytes(audit.read_bytes)} read"
     if audit.skipped_bytes:
         line += f", {show_bytes(audit.skipped_bytes)} were read before"
     return line + (f", {counted(len(audit.findings))}" if audit.findings else "")
@@ -236,6 +237,8 @@ def as_value(report: "AuditReport") -> dict[str, Any]:
                 "bytes": one.bytes,
                 "read_bytes": one.read_bytes,
                 "skipped_bytes": one.skipped_bytes,
+                "table_files": one.table_files,
+                "table_bytes": one.table_bytes,
                 "findings": len(one.findings),
                 "notes": list(one.notes),
             }

@@ -5,12 +5,18 @@ and what is found, and what to do about it. `docs/verify.md` has a paragraph on 
 that does not answer is no finding: nobody knows then.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tierlog.hot.log import FIRST_OFFSET
-from tierlog.types import Offset
+
+if TYPE_CHECKING:
+    from tierlog.cold.audit_partition import AuditSettings
+    from tierlog.cold.layout import PartitionKeys
+    from tierlog.types import Offset
 
 
 class Kind(Enum):
@@ -32,11 +38,19 @@ class Kind(Enum):
     OBJECT_WRONG = "object-wrong"
     OBJECT_UNSOUND = "object-unsound"
     GARBAGE_LISTED = "garbage-listed"
+    TABLE_WRONG = "table-wrong"
+    FILE_MISSING = "file-missing"
+    FILE_WRONG = "file-wrong"
 
 
 _FROM_ELSEWHERE = (
     "if a node still has the records on its disk it puts the object back by itself; else bring it "
     "back from a version, a replica or a backup of the bucket, under the same key"
+)
+
+_TABLE_FOLLOWS = (
+    "nothing is lost while the segments are there: the node that keeps the table finds the file "
+    "missing within a week of its start, and makes it anew"
 )
 
 ADVICE = {
@@ -68,6 +82,10 @@ ADVICE = {
     Kind.OBJECT_UNSOUND: "the object is what was published, and was not sound then: report it, and "
     "keep every other copy of these records",
     Kind.GARBAGE_LISTED: "stop the node before it deletes the object, and report it",
+    Kind.TABLE_WRONG: "nothing is lost while the segments are there: delete TABLE while no node "
+    "runs, and the next one that starts makes the table anew",
+    Kind.FILE_MISSING: _TABLE_FOLLOWS,
+    Kind.FILE_WRONG: f"delete the file; {_TABLE_FOLLOWS}",
 }
 
 
@@ -129,9 +147,34 @@ class PartitionAudit:
     """Of objects that were read to their end by this run."""
     skipped_bytes: int = 0
     """Of objects that an earlier run had found sound."""
+    table_files: int = 0
+    table_bytes: int = 0
+    """Of the Parquet files beside the segments, as TABLE says."""
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     """Worth knowing, and no damage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAudit:
+    """What was looked at of the table of one partition."""
+
+    files: int = 0
+    bytes: int = 0
+    read_bytes: int = 0
+    findings: tuple[Finding, ...] = ()
+
+
+class TableCheck(Protocol):
+    """Of the room that knows tables, for audits to call."""
+
+    async def bytes(self, keys: PartitionKeys) -> int:
+        """How many a deep audit reads."""
+        ...
+
+    async def run(
+        self, keys: PartitionKeys, subject: Subject, settings: AuditSettings
+    ) -> TableAudit: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from tierlog.objectstore.limited import Meter
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from tierlog.cold.audit import TableCheck
     from tierlog.cold.auditstate import AuditState
     from tierlog.cold.head import Incarnation
     from tierlog.cold.localcopy import LocalCopies
@@ -50,11 +51,13 @@ class Auditor:
         bytes_per_second: float | None = None,
         copies: LocalCopies | None = None,
         state: AuditState | None = None,
+        tables: TableCheck | None = None,
         on_total: Callable[[int], None] = lambda _: None,
         on_bytes: Callable[[int], None] = lambda _: None,
         on_partition: Callable[[PartitionAudit], None] = lambda _: None,
     ) -> None:
-        """`copies`: a node's own of each HEAD, to compare with. `on_total` hears before a deep
+        """`copies`: a node's own of each HEAD, to compare with. `tables` looks at the tables beside
+        the segments; None: nobody does. `on_total` hears before a deep
         audit how many bytes there are, by what HEADs say; `on_bytes` of each object that is done,
         `on_partition` of each partition."""
         self._env = env
@@ -64,6 +67,7 @@ class Auditor:
         self._meter = Meter(env.clock, bytes_per_second)
         self._copies = copies
         self._state = state
+        self._tables = tables
         self._on_total = on_total
         self._on_partition = on_partition
         self._settings = AuditSettings(
@@ -147,19 +151,34 @@ class Auditor:
         known = None
         if self._copies is not None:
             known = await self._copies.load(subject.topic_id, subject.partition)
+        keys = PartitionKeys(self._prefix, subject.topic_id, subject.partition)
         check = PartitionCheck(
             self._env,
             self._store,
-            PartitionKeys(self._prefix, subject.topic_id, subject.partition),
+            keys,
             subject,
             lives=lives,
             settings=self._settings,
             known=known,
             state=self._state,
         )
-        audit = await check.run()
+        audit = await self._with_table(await check.run(), keys, subject)
         self._partitions[subject.topic_id, subject.partition] = audit
         self._on_partition(audit)
+
+    async def _with_table(
+        self, audit: PartitionAudit, keys: PartitionKeys, subject: Subject
+    ) -> PartitionAudit:
+        if self._tables is None:
+            return audit
+        found = await self._tables.run(keys, subject, self._settings)
+        return replace(
+            audit,
+            read_bytes=audit.read_bytes + found.read_bytes,
+            table_files=found.files,
+            table_bytes=found.bytes,
+            findings=audit.findings + found.findings,
+        )
 
     async def _total(self, subjects: Sequence[Subject]) -> int:
         sizes: list[int] = []
@@ -167,6 +186,8 @@ class Auditor:
         async def look(subject: Subject) -> None:
             keys = PartitionKeys(self._prefix, subject.topic_id, subject.partition)
             settings = AuditSettings()
+            if self._tables is not None:
+                sizes.append(await self._tables.bytes(keys))
             check = PartitionCheck(
                 self._env, self._store, keys, subject, lives=(), settings=settings
             )

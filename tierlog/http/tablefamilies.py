@@ -55,6 +55,12 @@ TABLES: Final = (
         of_tables(lambda stats: stats.merged_files),
     ),
     Family(
+        "tierlog_table_remade_files_total",
+        "counter",
+        "Parquet files that were lost or damaged, and made anew. 0, always.",
+        of_tables(lambda stats: stats.remade_files),
+    ),
+    Family(
         "tierlog_table_failures_total",
         "counter",
         "Turns of a table that did not succeed; each is tried again.",

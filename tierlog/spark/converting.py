@@ -7,16 +7,17 @@ by wave, by the table's own publisher. What a task sent and nobody listed is an 
 collect.
 
 Nodes may convert at the same time: a file that somebody else was quicker with is not listed, and
-the rest of that partition is looked at again.
+the rest of that partition is looked at again. So it is where a segment is not there: it may have
+been merged into another one. One that a fresh HEAD still lists then becomes dead letters.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tierlog.cold.bucketview import BucketView, Place
 from tierlog.objectstore.errors import NoSuchObject
@@ -28,7 +29,7 @@ from tierlog.table import plans
 from tierlog.table.changes import Append, NotNextFile
 from tierlog.table.choosing import next_run
 from tierlog.table.keys import file_key
-from tierlog.table.manifest import SCHEMA_VERSION, DeadLetters, Source, TableFile
+from tierlog.table.manifest import MISSING, SCHEMA_VERSION, DeadLetters, Source, TableFile
 from tierlog.table.plans import About, ConvertPlan, Range, RawPart
 from tierlog.table.publisher import Place as TablePlace
 from tierlog.table.publisher import TablePublisher
@@ -38,7 +39,7 @@ from tierlog.table.workshop import Workshop
 from tierlog.types import LeaderEpoch, Offset, TimestampMs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 JOB_NODE = 4_294_967_295
 """In keys, where a node has its number."""
+LOSSES_MAX = 2
+"""Times that a segment may be missing before it is given up."""
 PASSES_MAX = 100
 """Over a bucket in which others convert as well: each pass finds less."""
 
@@ -62,6 +65,8 @@ class ConvertTask:
     leader_epoch: int
     start: Offset
     entries: tuple[Entry, ...]
+    missing: frozenset[str] = frozenset()
+    """Keys of those that were looked for in vain."""
 
     @property
     def size(self) -> int:
@@ -70,6 +75,12 @@ class ConvertTask:
     @property
     def end(self) -> Offset:
         return self.entries[-1].next_offset
+
+
+class Lost(NamedTuple):
+    """In the place of a file: a segment was not there."""
+
+    key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +107,15 @@ def convert(
 ) -> ConvertReport:
     """All topics, unless some are named, and of each all segments that end by `until`. Whether a
     topic has `tierlog.table.enable` does not matter: whoever calls this wants it."""
-    look = partial(_planned, cluster_id, topics, until=until, settings=settings or TableSettings())
+    losses: Counter[str] = Counter()
+    look = partial(
+        _planned,
+        cluster_id,
+        topics,
+        until=until,
+        settings=settings or TableSettings(),
+        losses=losses,
+    )
     done: list[TableFile] = []
     read_bytes, names = 0, set[tuple[str | None, int | None]]()
     for _ in range(PASSES_MAX):
@@ -110,6 +129,7 @@ def convert(
             made = run_tasks(
                 spark, wave, partial(made_by, place), size_of=lambda one: one.size, watcher=watch
             )
+            losses.update(one.key for one in made if isinstance(one, Lost))
             listed = partial(_listed, list(zip(wave, made, strict=True)), beaten=beaten)
             done += with_store(place, listed)
             read_bytes += sum(one.size for one in wave)
@@ -145,13 +165,14 @@ async def _planned(
     *,
     until: int | None,
     settings: TableSettings,
+    losses: Mapping[str, int],
 ) -> list[ConvertTask]:
     view = BucketView(bucket.store, cluster_id=cluster_id)
     found: list[ConvertTask] = []
     for place in await places_of(view, topics):
         if await _is_there(bucket, place):
             head = await view.head(place)
-            found += await _runs(bucket, view, place, head, until, settings)
+            found += await _runs(bucket, view, place, head, until, settings, losses)
     return found
 
 
@@ -170,6 +191,7 @@ async def _runs(
     head: Head,
     until: int | None,
     settings: TableSettings,
+    losses: Mapping[str, int],
 ) -> list[ConvertTask]:
     table = await read_table(bucket.store, place.keys)
     start = head.log_start if table is None else max(head.log_start, table.converted_end)
@@ -180,6 +202,7 @@ async def _runs(
         if entry.next_offset <= end
     ]
     found: list[ConvertTask] = []
+    lost = frozenset(key for key, times in losses.items() if times >= LOSSES_MAX)
     while entries:
         run = next_run(entries, settings)
         found.append(
@@ -188,6 +211,7 @@ async def _runs(
                 leader_epoch=head.writer.leader_epoch,
                 start=Offset(max(start, run[0].base)),
                 entries=run,
+                missing=lost.intersection(one.key for one in run),
             )
         )
         entries = entries[len(run) :]
@@ -195,7 +219,7 @@ async def _runs(
 
 
 async def _listed(
-    made: Sequence[tuple[ConvertTask, TableFile]], bucket: Opened, *, beaten: set[str]
+    made: Sequence[tuple[ConvertTask, TableFile | Lost]], bucket: Opened, *, beaten: set[str]
 ) -> list[TableFile]:
     """Those that were published: in order, and none of a partition behind one that was not, in this
     wave or one before it (`beaten`): what lies between them would be skipped for good."""
@@ -203,7 +227,9 @@ async def _listed(
     publishers: dict[str, tuple[TablePublisher, Head]] = {}
     for task, file in made:
         key = task.place.keys.table
-        if key in beaten:
+        if isinstance(file, Lost):
+            beaten.add(key)
+        if key in beaten or isinstance(file, Lost):
             continue
         if key not in publishers:
             publishers[key] = await _publisher(bucket, task.place)
@@ -243,18 +269,27 @@ async def _publisher(bucket: Opened, place: Place) -> tuple[TablePublisher, Head
 # On executors
 
 
-def made_by(place: StorePlace, task: ConvertTask) -> TableFile:
+def made_by(place: StorePlace, task: ConvertTask) -> TableFile | Lost:
     with tempfile.TemporaryDirectory(prefix="tierlog-convert-") as folder:
         return with_store(place, partial(_made, task, folder))
 
 
-async def _made(task: ConvertTask, folder: str, bucket: Opened) -> TableFile:
+async def _made(task: ConvertTask, folder: str, bucket: Opened) -> TableFile | Lost:
     workshop = Workshop(bucket.env, bucket.store, bucket.env.tasks, folder)
     parts, sources = [], []
     for number, entry in enumerate(task.entries):
         part = _part(task, entry, workshop.path(str(number)))
+        if entry.key in task.missing:
+            parts.append(replace(part, missing=f"it was not there {LOSSES_MAX} times"))
+            sources.append(Source(entry.key, MISSING))
+            continue
         key = task.place.keys.full(entry.key)
-        fetched = await workshop.fetch(key, part.path, size=entry.size, version_id=entry.version_id)
+        try:
+            fetched = await workshop.fetch(
+                key, part.path, size=entry.size, version_id=entry.version_id
+            )
+        except NoSuchObject:
+            return Lost(entry.key)
         parts.append(part)
         sources.append(Source(entry.key, fetched.sha256))
     assert task.place.topic is not None
@@ -269,7 +304,7 @@ async def _made(task: ConvertTask, folder: str, bucket: Opened) -> TableFile:
         sources=tuple(sources),
     )
     out = workshop.path("out")
-    plan = ConvertPlan(parts=tuple(parts), out=out, about=about)
+    plan = ConvertPlan(parts=tuple(parts), out=out, dead_out=workshop.path("dead"), about=about)
     made = await bucket.env.tasks.in_thread(plans.convert, bucket.env.disk, plan)
     file = await _file(task, about, made, workshop)
     version_id = await workshop.send(task.place.keys, file, out)
@@ -287,6 +322,7 @@ def _part(task: ConvertTask, entry: Entry, path: str) -> RawPart:
         base=entry.base,
         next_offset=entry.next_offset,
         samples=entry.samples,
+        size=entry.data_bytes,
     )
     return RawPart(
         path=path, size=entry.data_bytes, source=entry.key, wanted=wanted, records=entry.records
@@ -295,11 +331,9 @@ def _part(task: ConvertTask, entry: Entry, path: str) -> RawPart:
 
 async def _file(task: ConvertTask, about: About, made: Made, workshop: Workshop) -> TableFile:
     dead: tuple[DeadLetters, ...] = ()
-    if made.dead:
-        key = _new_key(task, workshop, is_dead=True)
-        await workshop.send_small(task.place.keys.full(key), made.dead)
-        digest = sha256(made.dead).hexdigest()
-        dead = (DeadLetters(key, len(made.dead), digest, made.dead_batches, made.dead_records),)
+    if made.dead is not None:
+        key, path = _new_key(task, workshop, is_dead=True), workshop.path("dead")
+        dead = (await workshop.bury(task.place.keys, key, made.dead, path),)
     return TableFile(
         key=_new_key(task, workshop),
         size=made.size,

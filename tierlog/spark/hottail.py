@@ -6,6 +6,7 @@ stays readable.
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from tierlog.config import Address
     from tierlog.records.header import BatchHeader
     from tierlog.spark.plan import HotSlice
+
+logger = logging.getLogger(__name__)
 
 FETCH_BYTES = 8 << 20
 EMPTIES_MAX = 60
@@ -72,12 +75,23 @@ async def offsets_at(
 
 
 async def batches_of(
-    client: Client, one: HotSlice
+    client: Client, one: HotSlice, *, fail_on_data_loss: bool = True
 ) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
-    """Whole batches that hold offsets of the slice, each checked."""
+    """Whole batches that hold offsets of the slice, each checked. What was deleted while it was
+    read is a loss, or left out."""
     offset, empties = one.start, 0
     while offset < one.end:
-        fetched = await _fetched(client, one.name, offset)
+        try:
+            fetched = await _fetched(client, one.name, offset)
+        except DataLost as lost:
+            if fail_on_data_loss:
+                raise
+            start, _ = (await ends_of(client, [one.name]))[one.name]
+            logger.warning("%s: what is there is read", lost)
+            if start <= offset:
+                return  # The log ends before: there is nothing behind.
+            offset = start
+            continue
         view = memoryview(fetched.batches)
         for position, header in iter_batches(view):
             batch = view[position : position + header.size_bytes]
@@ -99,7 +113,10 @@ async def _fetched(client: Client, name: PartitionName, offset: int) -> Fetched:
     async def once() -> Fetched:
         fetched = await client.fetch(name.topic, name.partition, offset, max_bytes=FETCH_BYTES)
         if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise DataLost(f"offset {offset} of {name} is gone from the broker")
+            raise DataLost(
+                f"offset {offset} of {name} is gone from the broker; failOnDataLoss=false goes on "
+                "behind it"
+            )
         check(fetched.error, f"{name} at offset {offset}")
         return fetched
 

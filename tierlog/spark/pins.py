@@ -11,6 +11,7 @@ than that fails with what is missing, and never returns less.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -20,16 +21,16 @@ from tierlog.cold import codec
 from tierlog.cold.bucketview import BucketView, Place
 from tierlog.cold.head import PageRef
 from tierlog.objectstore.errors import NoSuchObject
-from tierlog.spark import bytime, hottail, resolving, tables
+from tierlog.spark import bytime, deadletters, hottail, resolving, tables
 from tierlog.spark.bounds import PartitionName
 from tierlog.spark.errors import NotReadable
 from tierlog.spark.options import Assign, Subscribe, SubscribePattern
-from tierlog.spark.plan import Span, slices_of, uncovered
+from tierlog.spark.plan import ParquetSlice, Span, slices_of, uncovered
 from tierlog.spark.segments import raw_segment
 from tierlog.table.reading import read_table
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from tierlog.client import Client
     from tierlog.cold.entry import Entry
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     from tierlog.spark.plan import RawSegment, Slice
     from tierlog.spark.stores import Opened
     from tierlog.table.manifest import Table
+
+
+ASKS_AT_ONCE = 16
+"""Partitions whose manifests are asked for side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,23 +74,43 @@ class Pins:
         self.view = view
         self._client = client
 
-    async def pin(self, options: ReadOptions) -> dict[PartitionName, Pinned]:
-        """Every partition that is chosen, by name. Raises `NotReadable`."""
+    async def pin(
+        self,
+        options: ReadOptions,
+        *,
+        left_out: Collection[PartitionName] = (),
+        with_tables: bool = True,
+    ) -> dict[PartitionName, Pinned]:
+        """Every partition that is chosen, by name, but for those that are left out. Who asks for
+        ends alone needs no tables. Raises `NotReadable`."""
         places = await self._places(options.chosen)
-        cold = {name: (place, *(await self._manifests(place))) for name, place in places.items()}
+        places = {name: one for name, one in places.items() if name not in left_out}
+        at_once = asyncio.Semaphore(ASKS_AT_ONCE)
+        manifests = await asyncio.gather(
+            *(self._manifests(one, at_once, with_tables=with_tables) for one in places.values())
+        )
+        cold = {
+            name: (place, *found)
+            for (name, place), found in zip(places.items(), manifests, strict=True)
+        }
         ends = {} if self._client is None else await hottail.ends_of(self._client, list(cold))
         return {
             name: _pinned(name, place, head, table, ends.get(name))
             for name, (place, head, table) in cold.items()
         }
 
-    async def _manifests(self, place: Place) -> tuple[Head | None, Table | None]:
-        try:
-            got = await self.view.store.get(place.keys.head)
-        except NoSuchObject:
-            return None, None
-        head = codec.decode_head(got.data, key=place.keys.head)
-        return head, await read_table(self.view.store, place.keys)
+    async def _manifests(
+        self, place: Place, at_once: asyncio.Semaphore, *, with_tables: bool
+    ) -> tuple[Head | None, Table | None]:
+        async with at_once:
+            try:
+                got = await self.view.store.get(place.keys.head)
+            except NoSuchObject:
+                return None, None
+            head = codec.decode_head(got.data, key=place.keys.head)
+            if not with_tables:
+                return head, None
+            return head, await read_table(self.view.store, place.keys)
 
     # Which partitions
 
@@ -173,6 +198,16 @@ class Pins:
                     segments[entry.key] = raw_segment(one.keys, entry)
             found += slices_of(span, files, list(segments.values()))
         return found
+
+    async def check_dead(self, options: ReadOptions, slices: Sequence[Slice]) -> None:
+        """Whoever reads files that lack records should know it, as whoever reads the segments does.
+        Raises `DataLost`."""
+        for one in slices:
+            if isinstance(one, ParquetSlice) and one.file.dead_records:
+                lost = one.file.dead_records
+                if not one.is_whole:
+                    lost = await deadletters.records_between(self.view.store, one)
+                resolving.check_dead(options, one, lost)
 
 
 async def entries_between(

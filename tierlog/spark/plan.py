@@ -36,6 +36,8 @@ class ParquetFile:
     """The earliest and the latest of its rows, in milliseconds; None: not known, or no rows."""
     dead_records: int = 0
     """Of the offsets that it covers, records that could not be converted."""
+    dead_keys: tuple[str, ...] = ()
+    """The files that say which, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from tierlog.spark.options import STORE_CONF, Mode, ReadOptions, parse_options
 from tierlog.spark.pins import pinning
 from tierlog.spark.plan import ParquetSlice, tasks_of
 from tierlog.spark.prices import as_text, cost_of
-from tierlog.spark.resolving import check_dead
+from tierlog.spark.resolving import warn_of_ignored
 from tierlog.spark.stores import S3, StorePlace, place_of, with_store
 
 if TYPE_CHECKING:
@@ -88,15 +88,14 @@ def _as_text(name: str, value: object) -> str:
 
 def plan(options: ReadOptions) -> Planned:
     """Looks into the bucket; reads no data. Raises what `pins` and `resolving` raise."""
-    for name in options.ignored:
-        logger.warning("the option %s has no meaning here and is ignored", name)
+    warn_of_ignored(options)
 
     async def work(bucket: Opened) -> Planned:
         async with pinning(bucket, options) as pins:
             pinned = await pins.pin(options)
             spans = await pins.spans(options, pinned)
             slices = await pins.slices(spans, pinned)
-        check_dead(options, slices)
+            await pins.check_dead(options, slices)
         gets = sum(bucket.stats.of(kind).requests for kind in ("get", "list"))
         return Planned(options=options, spans=spans, slices=slices, gets=gets)
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from tierlog.spark.bounds import EARLIEST, LATEST, Edge, Everywhere, Offsets, Time, Times
 from tierlog.spark.errors import DataLost, NotReadable
-from tierlog.spark.plan import ParquetSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from tierlog.spark.bounds import Bound, PartitionName
     from tierlog.spark.options import ReadOptions
-    from tierlog.spark.plan import Slice
+    from tierlog.spark.plan import ParquetSlice
 
 logger = logging.getLogger(__name__)
 
@@ -78,17 +77,22 @@ def ends(
     return found
 
 
-def check_dead(options: ReadOptions, slices: Sequence[Slice]) -> None:
-    """Whoever reads files that lack records should know it, as whoever reads the segments does."""
-    for one in slices:
-        if isinstance(one, ParquetSlice) and one.file.dead_records:
-            sentence = (
-                f"{one.file.dead_records} records of {one.name} in [{one.file.start}, "
-                f"{one.file.end}) could not be converted; the dead letters beside it say why"
-            )
-            if options.fail_on_data_loss:
-                raise DataLost(f"{sentence}; failOnDataLoss=false reads the others")
-            logger.warning("%s", sentence)
+def check_dead(options: ReadOptions, one: ParquetSlice, records: int) -> None:
+    """Of which the slice lacks so many."""
+    if not records:
+        return
+    sentence = (
+        f"{records} records of {one.name} in [{one.start}, {one.end}) could not be converted; the "
+        "dead letters beside the file say why"
+    )
+    if options.fail_on_data_loss:
+        raise DataLost(f"{sentence}; failOnDataLoss=false reads the others")
+    logger.warning("%s", sentence)
+
+
+def warn_of_ignored(options: ReadOptions) -> None:
+    for name in options.ignored:
+        logger.warning("the option %s has no meaning here and is ignored", name)
 
 
 def _placed(

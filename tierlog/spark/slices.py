@@ -126,7 +126,9 @@ async def _batches(
     """Those that hold offsets of the slice."""
     if isinstance(one, HotSlice):
         async with hottail.connected(reading.brokers) as client:
-            async for header, data in hottail.batches_of(client, one):
+            async for header, data in hottail.batches_of(
+                client, one, fail_on_data_loss=reading.fail_on_data_loss
+            ):
                 yield header, data
         return
     async with opened(reading.place) as bucket:

@@ -1,8 +1,8 @@
 """The streaming side of `format("tierlog")`.
 
 Offsets in the checkpoint have the shape of Kafka's source: {"orders":{"0":3,"1":5}}. A micro batch
-pins the manifests anew: what was raw in the batch before may be Parquet by now, and offsets do not
-care. Partitions that appear later begin at their first offset.
+pins the manifests anew, of the partitions that have moved: what was raw in the batch before may be
+Parquet by now, and offsets do not care. Partitions that appear later begin at their first offset.
 
 Spark 4.1 asks for the latest offset without saying where the stream is. So the reader remembers
 what it was last asked to read, which Spark also tells it at a restart, and keeps to
@@ -19,7 +19,7 @@ from tierlog.spark.bounds import PartitionName, flattened, nested
 from tierlog.spark.errors import DataLost, NotReadable
 from tierlog.spark.pins import pinning
 from tierlog.spark.plan import Span
-from tierlog.spark.resolving import asked_times, check_dead, starts
+from tierlog.spark.resolving import asked_times, starts, warn_of_ignored
 from tierlog.spark.source import SlicesPartition, partitions_of, reading_of
 from tierlog.spark.stores import place_of, with_store
 
@@ -56,7 +56,7 @@ class TierlogStreamReader(DataSourceStreamReader):
     def _resolved_start(self) -> Offsets:
         async def work(bucket: Opened) -> Offsets:
             async with pinning(bucket, self._options) as pins:
-                pinned = await pins.pin(self._options)
+                pinned = await pins.pin(self._options, with_tables=False)
                 times = await pins.times(pinned, asked_times(self._options.start, pinned))
                 return starts(self._options, pinned, times)
 
@@ -71,7 +71,7 @@ class TierlogStreamReader(DataSourceStreamReader):
     def _latest(self, seen: Offsets, limit: int | None) -> Offsets:
         async def work(bucket: Opened) -> dict[PartitionName, Pinned]:
             async with pinning(bucket, self._options) as pins:
-                return await pins.pin(self._options)
+                return await pins.pin(self._options, with_tables=False)
 
         pinned = self._with_store(work)
         begun = seen or {}
@@ -111,6 +111,7 @@ class TierlogStreamReader(DataSourceStreamReader):
 
 def stream_reader(options: ReadOptions, columns: Sequence[str]) -> DataSourceStreamReader:
     """As this version of Spark wants it."""
+    warn_of_ignored(options)
     return TierlogStreamReader(options, columns)
 
 
@@ -135,10 +136,12 @@ def limited(start: Mapping[PartitionName, int], end: Offsets, limit: int) -> Off
 def _plan(options: ReadOptions, first: Offsets, last: Offsets) -> Any:
     async def work(bucket: Opened) -> list[Slice]:
         async with pinning(bucket, options) as pins:
-            pinned = await pins.pin(options)
-            slices = await pins.slices(spans_of(options, pinned, first, last), pinned)
-        check_dead(options, slices)
-        return slices
+            idle = {name for name, end in last.items() if first.get(name) == end}
+            pinned = await pins.pin(options, left_out=idle)
+            moving = {name: end for name, end in last.items() if name not in idle}
+            slices = await pins.slices(spans_of(options, pinned, first, moving), pinned)
+            await pins.check_dead(options, slices)
+            return slices
 
     return work
 
@@ -152,6 +155,14 @@ def spans_of(
         if one is None:
             if options.fail_on_data_loss and end > first.get(name, 0):
                 raise DataLost(f"{name} is gone; failOnDataLoss=false goes on without it")
+            continue
+        if name not in first and end < one.earliest:
+            # It appeared in a batch that was not committed, and what that wanted has left since.
+            if options.fail_on_data_loss:
+                raise DataLost(
+                    f"{name} begins at {one.earliest}, and the stream wants what was before {end}; "
+                    "failOnDataLoss=false goes on without it"
+                )
             continue
         start = first.get(name, one.earliest)
         if start > end:

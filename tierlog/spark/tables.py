@@ -34,4 +34,5 @@ def _file(keys: PartitionKeys, one: TableFile) -> ParquetFile:
         row_groups=max(1, one.row_groups),
         times=(one.min_timestamp, one.max_timestamp) if one.rows else None,
         dead_records=one.dead_records,
+        dead_keys=tuple(keys.full(letters.key) for letters in one.dead),
     )

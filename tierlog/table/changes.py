@@ -145,6 +145,47 @@ class Replace:
         )
 
 
+class ReplaceInPage:
+    """The same for one file that a page lists: the page is written anew."""
+
+    def __init__(
+        self,
+        file: TableFile,
+        old: TableFile,
+        *,
+        keys: PartitionKeys,
+        store: ObjectStore,
+        env: Env,
+        grace_ms: int,
+    ) -> None:
+        self._file = file
+        self._old = old
+        self._keys = keys
+        self._store = store
+        self._env = env
+        self._grace_ms = grace_ms
+
+    async def __call__(self, table: Table | None) -> Draft | None:
+        start, pages = self._file.start, () if table is None else table.pages
+        ref = next((one for one in pages if one.start <= start < one.end), None)
+        page = None if ref is None else await _read(self._store, self._keys, ref)
+        if page is not None and self._file in page.files:
+            return None
+        if table is None or ref is None or page is None or self._old not in page.files:
+            raise FilesChanged(f"[{start}, {self._file.end}) is not there as it was")
+        files = tuple(self._file if one == self._old else one for one in page.files)
+        fresh, made = await _new_page(replace(page, files=files), self._env)
+        not_before_ms = self._env.clock.now_ms() + self._grace_ms
+        garbage = _garbage([self._old], not_before_ms, spared=self._file.keys)
+        garbage.append(Garbage(ref.key, None, not_before_ms, ref.size))
+        changed = replace(
+            table,
+            pages=tuple(fresh if one == ref else one for one in pages),
+            garbage=(*table.garbage, *garbage),
+        )
+        return Draft(table=_with_files(changed, table.files), pages=(made,))
+
+
 class Expire:
     """What lies wholly below the log's start leaves the table: a bounded piece. `is_done` says
     whether that was all."""
@@ -236,16 +277,22 @@ async def sealed(
         garbage += (Garbage(pages[-1].key, None, not_before_ms, pages[-1].size),)
         pages = pages[:-1]
     page = FilePage(topic_id=table.topic_id, partition=table.partition, files=moving)
-    data = await env.tasks.in_thread(codec.encode_page, page)
-    key = page_key(start=moving[0].start, attempt=int.from_bytes(env.rng.randbytes(8)))
+    fresh, made = await _new_page(page, env)
     moved = {one.key for one in moving}
     left = replace(
         table,
-        pages=(*pages, codec.refer(page, key=key, data=data)),
+        pages=(*pages, fresh),
         files=tuple(one for one in table.files if one.key not in moved),
         garbage=garbage,
     )
-    return Draft(table=left, pages=(NewPage(key, data),))
+    return Draft(table=left, pages=(made,))
+
+
+async def _new_page(page: FilePage, env: Env) -> tuple[FilePageRef, NewPage]:
+    """Under a key that nobody has used."""
+    data = await env.tasks.in_thread(codec.encode_page, page)
+    key = page_key(start=page.files[0].start, attempt=int.from_bytes(env.rng.randbytes(8)))
+    return codec.refer(page, key=key, data=data), NewPage(key, data)
 
 
 def _to_seal(table: Table) -> tuple[TableFile, ...]:

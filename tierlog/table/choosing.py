@@ -5,12 +5,13 @@ merge makes one file of neighbours with the same covered offsets; the result is 
 largest member, so a row is written again as often as its file doubles at most.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from tierlog.cold.entry import Entry
 from tierlog.table.manifest import MISSING, SOURCES_MAX, TableFile
 from tierlog.table.settings import TableSettings
+from tierlog.types import Offset
 
 SMALL_SHARE = 4
 """Files of a quarter of the full size are left alone."""
@@ -31,11 +32,16 @@ def next_run(entries: Sequence[Entry], settings: TableSettings) -> tuple[Entry, 
     return tuple(run)
 
 
-def merge_run(files: Sequence[TableFile], settings: TableSettings) -> tuple[TableFile, ...]:
-    """Neighbours to be merged, the oldest that are worth it; none: ()."""
+def merge_run(
+    files: Sequence[TableFile], settings: TableSettings, *, spared: Collection[str] = ()
+) -> tuple[TableFile, ...]:
+    """Neighbours to be merged, the oldest that are worth it; none: (). Those with `spared` keys are
+    left alone."""
     small = settings.merge_bytes_max // SMALL_SHARE
     run: list[TableFile] = []
     for file in (*files, None):
+        if file is not None and file.key in spared:
+            file = None
         fits = file is not None and _fits(run, file, small, settings)
         if not fits:
             if _is_worth(run, settings):
@@ -74,3 +80,11 @@ def is_stale(file: TableFile, entries: Sequence[Entry]) -> bool:
         for one in entries
         if one.base < file.end and file.start < one.next_offset
     )
+
+
+def covers(entries: Sequence[Entry], start: Offset, end: Offset) -> bool:
+    """Whether they have all that there is of `[start, end)`, and are not too many for a file."""
+    if not entries or len(entries) > SOURCES_MAX:
+        return False
+    is_whole = all(one.next_offset == two.base for one, two in pairwise(entries))
+    return is_whole and entries[0].base <= start and entries[-1].next_offset >= end

@@ -3,6 +3,7 @@
 Both scans end here, so whatever one does differently shows in the columns alone.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tierlog.records import attributes as bits
 from tierlog.records.header import SEQUENCE_MAX, BatchHeader
 from tierlog.table.schema import SCHEMA
 
@@ -34,33 +36,41 @@ class Columns:
 
 def record_batch(columns: Columns, *, topic: str, partition: int) -> pa.RecordBatch:
     """In schema v1."""
-    count = len(columns.offsets)
-    headers, counts = columns.headers, np.asarray(columns.counts, np.int64)
+    count, counts = len(columns.offsets), np.asarray(columns.counts, np.int64)
+    fields = dict(zip(BatchHeader._fields, table_of(columns.headers).T, strict=True))
 
-    def each(values: list[Any], kind: type[np.generic]) -> Array:
-        return pa.array(np.repeat(np.array(values, kind), counts))
+    def each(values: Longs, kind: type[np.generic]) -> NDArray[Any]:
+        return np.repeat(values.astype(kind), counts)
 
-    bases = np.repeat(np.array([one.base_offset for one in headers], np.int64), counts)
-    first = np.repeat(np.array([one.base_sequence for one in headers], np.int64), counts)
+    def flag(bit: int) -> NDArray[Any]:
+        return each(fields["attributes"] & bit, np.bool_)
+
+    bases = each(fields["base_offset"], np.int64)
+    first = each(fields["base_sequence"], np.int64)
     sequences = np.where(first < 0, -1, (first + columns.offsets - bases) & SEQUENCE_MAX)
     arrays = {
         "offset": pa.array(columns.offsets),
         "timestamp": pa.array(columns.times_ms * 1000).view(SCHEMA.field("timestamp").type),
-        "timestampType": each([int(one.is_log_append_time) for one in headers], np.int32),
+        "timestampType": pa.array(flag(bits.LOG_APPEND_TIME).astype(np.int32)),
         "key": columns.keys,
         "value": columns.values,
         "headers": columns.record_headers,
         "topic": pa.repeat(pa.scalar(topic, pa.string()), count),
         "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
-        "leader_epoch": each([one.leader_epoch for one in headers], np.int32),
-        "producer_id": each([one.producer_id for one in headers], np.int64),
-        "producer_epoch": each([one.producer_epoch for one in headers], np.int16),
+        "leader_epoch": pa.array(each(fields["leader_epoch"], np.int32)),
+        "producer_id": pa.array(each(fields["producer_id"], np.int64)),
+        "producer_epoch": pa.array(each(fields["producer_epoch"], np.int16)),
         "sequence": pa.array(sequences.astype(np.int32)),
-        "is_transactional": each([one.is_transactional for one in headers], np.bool_),
-        "is_control": each([one.is_control for one in headers], np.bool_),
+        "is_transactional": pa.array(flag(bits.TRANSACTIONAL)),
+        "is_control": pa.array(flag(bits.CONTROL)),
         "batch_base_offset": pa.array(bases),
     }
     return pa.RecordBatch.from_arrays([arrays[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def table_of(headers: Sequence[BatchHeader]) -> Longs:
+    """A row for each, a column for each of their fields."""
+    return np.array(headers, np.int64).reshape(len(headers), len(BatchHeader._fields))
 
 
 def validity(is_there: NDArray[np.bool_]) -> pa.Buffer | None:

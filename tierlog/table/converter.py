@@ -6,15 +6,14 @@ and asked for, and only then does TABLE list it. Whatever ends it on the way, no
 was sent and is not listed is an orphan, and the next try begins at the `converted_end` of then.
 
 Only what HEAD lists is converted. A source that is gone, or costs worker after worker, becomes dead
-letters with the reason, so that the table goes on; it is looked at again once a day.
+letters with the reason, so that the table goes on; it is looked at again once a day. A file that is
+lost or not as published, as a merge or the look for orphans finds out, is made anew.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from dataclasses import replace
-from hashlib import sha256
+import math
 from typing import TYPE_CHECKING
 
 from tierlog.cold import lookup
@@ -24,19 +23,25 @@ from tierlog.env import WorkerLost
 from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.port import Doomed
 from tierlog.table import choosing, plans
-from tierlog.table.changes import Append, Collected, Expire, FilesChanged, NotNextFile, Replace
+from tierlog.table.changes import (
+    Append,
+    Collected,
+    Expire,
+    FilesChanged,
+    NotNextFile,
+    Replace,
+    ReplaceInPage,
+)
 from tierlog.table.codec import GARBAGE_MAX
-from tierlog.table.keys import file_key
+from tierlog.table.making import FileMaker
 from tierlog.table.manifest import (
-    MISSING,
     SCHEMA_VERSION,
-    DeadLetters,
-    Source,
+    SOURCES_MAX,
     Table,
     TableFile,
 )
-from tierlog.table.plans import About, ConvertPlan, Made, MergePlan, Range, RawPart
-from tierlog.types import Offset, TimestampMs
+from tierlog.table.plans import MergePlan
+from tierlog.types import Offset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +50,7 @@ if TYPE_CHECKING:
     from tierlog.cold.head import Head
     from tierlog.cold.page import Page
     from tierlog.cold.prefix import ColdPrefix
-    from tierlog.table.publisher import TablePublisher
+    from tierlog.table.publisher import Change, TablePublisher
     from tierlog.table.settings import TableSettings, TableStats
     from tierlog.table.workshop import Workshop
 
@@ -69,16 +74,16 @@ class PartitionConverter:
     ) -> None:
         self.publisher = publisher
         self.prefix = prefix
-        self.in_flight: frozenset[str] = frozenset()
-        """Keys that may be on their way into TABLE: no orphans."""
         self._workshop = workshop
         self._env = workshop.env
-        self._node_id = node_id
+        self._maker = FileMaker(
+            workshop, prefix, publisher, node_id=node_id, settings=settings, stats=stats
+        )
         self._settings = settings
         self._stats = stats
         self._is_known = False
-        self._losses: Counter[str] = Counter()
-        """By the key of a source: workers that it cost, times that it was not there."""
+        self._suspects: dict[str, tuple[TableFile, float]] = {}
+        """Files that may be lost or damaged, by key, and when they are to be looked at."""
         self._checked_ms = -settings.retry_ms
         self.last_error: str | None = None
         self.due_ms: float = 0
@@ -87,6 +92,10 @@ class PartitionConverter:
     @property
     def name(self) -> str:
         return name_of(self.publisher.place)
+
+    @property
+    def in_flight(self) -> frozenset[str]:
+        return self._maker.in_flight
 
     @property
     def table(self) -> Table | None:
@@ -105,9 +114,13 @@ class PartitionConverter:
 
     def time_due_ms(self) -> float:
         """When time alone brings something to do: garbage, or sources to look at again."""
-        garbage = () if self.table is None else self.table.garbage
+        suspects_ms = min((at for _, at in self._suspects.values()), default=math.inf)
         mend_ms = self._checked_ms + self._settings.retry_ms
-        return min([mend_ms, *(one.not_before_ms for one in garbage)])
+        return min(mend_ms, suspects_ms, self.garbage_due_ms())
+
+    def garbage_due_ms(self) -> float:
+        garbage = () if self.table is None else self.table.garbage
+        return min((one.not_before_ms for one in garbage), default=math.inf)
 
     # Converting
 
@@ -118,13 +131,13 @@ class PartitionConverter:
         if head is None or head.next_offset <= self.converted_end:
             return 0
         run = choosing.next_run(await self._entries(head), self._settings)
-        if any(one.key in self._losses for one in run):
+        if any(one.key in self._maker.losses for one in run):
             run = run[:1]
         size = sum(one.data_bytes for one in run)
         if not await self._workshop.has_room(size):
             raise OSError(f"the table of {self.name} waits for room on the local disk")
         start = Offset(max(self.converted_end, run[0].base))
-        file = await self._made(run, start)
+        file = await self._maker.made(run, start, run[-1].next_offset)
         await self._list(file, run, head)
         return size
 
@@ -137,7 +150,10 @@ class PartitionConverter:
         """From `converted_end` on, as many as one file takes at most."""
         return await self._listed(head, self.converted_end, head.next_offset)
 
-    async def _listed(self, head: Head, start: Offset, end: Offset) -> list[Entry]:
+    async def _listed(
+        self, head: Head, start: Offset, end: Offset, *, most: int | None = None
+    ) -> list[Entry]:
+        most = self._settings.convert_segments_max if most is None else most
         opened: dict[str, Page] = {}
         while True:
             found: list[Entry] = []
@@ -145,118 +161,11 @@ class PartitionConverter:
                 if isinstance(row, PageRef):
                     opened[row.key] = await self.prefix.page(row)
                     break
-                if row.base >= end or len(found) > self._settings.convert_segments_max:
+                if row.base >= end or len(found) > most:
                     return found
                 found.append(row)
             else:
                 return found
-
-    async def _made(self, run: Sequence[Entry], start: Offset) -> TableFile:
-        """Sent, and answered for by the store."""
-        out = self._path("out")
-        parts: list[RawPart] = []
-        try:
-            sources = []
-            for number, entry in enumerate(run):
-                part, source = await self._fetched(entry, number, start)
-                parts.append(part)
-                sources.append(source)
-            about = self._about(start, run[-1].next_offset, tuple(sources))
-            plan = ConvertPlan(parts=tuple(parts), out=out, about=about)
-            made = await self._worked(plan, run)
-            return await self._sent(made, about, out)
-        finally:
-            await self._workshop.clear(out, *(one.path for one in parts))
-
-    async def _worked(self, plan: ConvertPlan, run: Sequence[Entry]) -> Made:
-        size = sum(one.data_bytes for one in run)
-        try:
-            return await self._workshop.done(plans.convert_local, plans.convert, plan, size=size)
-        except WorkerLost:
-            # Of several nobody knows which it was: from now on each goes alone.
-            self._stats.lost_workers += 1
-            self._losses.update(one.key for one in run)
-            raise
-
-    async def _fetched(self, entry: Entry, number: int, start: Offset) -> tuple[RawPart, Source]:
-        wanted = Range(
-            topic=self.publisher.place.topic,
-            partition=self.publisher.place.partition,
-            start=max(start, entry.base),
-            end=entry.next_offset,
-            base=entry.base,
-            next_offset=entry.next_offset,
-            samples=entry.samples,
-        )
-        part = RawPart(
-            path=self._path(str(number)),
-            size=entry.data_bytes,
-            source=entry.key,
-            wanted=wanted,
-            records=entry.records,
-        )
-        losses = self._losses.get(entry.key, 0)
-        if losses >= self._settings.losses_max:
-            why = f"it could not be read, or cost a worker, {losses} times"
-            return replace(part, missing=why), Source(entry.key, MISSING)
-        try:
-            fetched = await self._workshop.fetch(
-                self.prefix.full_key(entry.key),
-                part.path,
-                size=entry.size,
-                version_id=entry.version_id,
-            )
-        except NoSuchObject:
-            self._losses[entry.key] += 1
-            await self.prefix.renew()  # It may have been merged into another one.
-            raise
-        return part, Source(entry.key, fetched.sha256)
-
-    def _about(self, start: Offset, end: Offset, sources: tuple[Source, ...]) -> About:
-        place = self.publisher.place
-        return About(
-            topic=place.topic,
-            topic_id=place.topic_id,
-            partition=place.partition,
-            start=start,
-            end=end,
-            sources=sources,
-        )
-
-    async def _sent(
-        self, made: Made, about: About, path: str, dead: tuple[DeadLetters, ...] = ()
-    ) -> TableFile:
-        start, end = Offset(about.start), Offset(about.end)
-        if made.dead:
-            dead = (*dead, await self._bury(made, start, end))
-        file = TableFile(
-            key=self._new_key(start, end),
-            size=made.size,
-            sha256=made.sha256,
-            crc32c=made.crc32c,
-            start=start,
-            end=end,
-            rows=made.rows,
-            row_groups=made.row_groups,
-            plain_bytes=made.plain_bytes,
-            min_timestamp=TimestampMs(made.min_timestamp),
-            max_timestamp=TimestampMs(made.max_timestamp),
-            control_records=made.control_records,
-            dead=dead,
-            sources=about.sources,
-        )
-        self.in_flight = frozenset(file.keys)
-        version_id = await self._workshop.send(self.publisher.keys, file, path)
-        self._stats.written_bytes += file.size
-        return replace(file, version_id=version_id)
-
-    async def _bury(self, made: Made, start: Offset, end: Offset) -> DeadLetters:
-        key = self._new_key(start, end, is_dead=True)
-        self.in_flight = frozenset((key,))
-        await self._workshop.send_small(self.publisher.keys.full(key), made.dead)
-        return DeadLetters(
-            key, len(made.dead), sha256(made.dead).hexdigest(), made.dead_batches, made.dead_records
-        )
 
     async def _list(self, file: TableFile, run: Sequence[Entry], head: Head) -> None:
         change = Append(
@@ -275,7 +184,7 @@ class PartitionConverter:
             logger.info("%s: a converted file is not needed: %s", self.name, fault)
             return
         finally:
-            self.in_flight = frozenset()
+            self._maker.in_flight = frozenset()
         stats = self._stats
         stats.converted_files += 1
         stats.converted_segments += len(run)
@@ -283,7 +192,7 @@ class PartitionConverter:
         stats.converted_bytes += sum(one.data_bytes for one in run)
         self._note_dead(file)
         for one in run:
-            self._losses.pop(one.key, None)
+            self._maker.losses.pop(one.key, None)
 
     def _note_dead(self, file: TableFile) -> None:
         if file.dead:
@@ -298,20 +207,6 @@ class PartitionConverter:
                 file.dead[-1].key,
             )
 
-    def _new_key(self, start: Offset, end: Offset, *, is_dead: bool = False) -> str:
-        return file_key(
-            start=start,
-            end=end,
-            leader_epoch=self.publisher.writer.leader_epoch,
-            node=self._node_id,
-            attempt=int.from_bytes(self._env.rng.randbytes(8)),
-            is_dead=is_dead,
-        )
-
-    def _path(self, name: str) -> str:
-        place = self.publisher.place
-        return self._workshop.path(f"{place.topic_id}-{place.partition}-{name}")
-
     # Merging
 
     async def merge(self) -> bool:
@@ -319,22 +214,18 @@ class PartitionConverter:
         table = self.table
         if table is None or not self._settings.merge_bytes_max:
             return False
-        run = choosing.merge_run(table.files, self._settings)
+        run = choosing.merge_run(table.files, self._settings, spared=self._suspects)
         if not run or len(table.garbage) + len(run) > GARBAGE_FILES_MAX:
             return False
-        out = self._path("out")
-        paths = [self._path(f"merge-{number}") for number in range(len(run))]
+        out = self._maker.path("out")
+        paths = [self._maker.path(f"merge-{number}") for number in range(len(run))]
         try:
             for file, path in zip(run, paths, strict=True):
-                key = self.publisher.keys.full(file.key)
-                fetched = await self._workshop.fetch(
-                    key, path, size=file.size, version_id=file.version_id
-                )
-                if fetched.sha256 != file.sha256:
-                    logger.error("%s: %s is not as published, and not merged", self.name, file.key)
+                if not await self._is_sound(file, path):
+                    self.suspect(file)
                     return False
             sources = tuple(source for file in run for source in file.sources)
-            about = self._about(run[0].start, run[-1].end, sources)
+            about = self._maker.about(run[0].start, run[-1].end, sources)
             plan = MergePlan(
                 paths=tuple(paths),
                 out=out,
@@ -346,7 +237,7 @@ class PartitionConverter:
                 plans.merge_local, plans.merge, plan, size=sum(one.size for one in run)
             )
             dead = tuple(letters for one in run for letters in one.dead)
-            await self._replace(await self._sent(made, about, out, dead), run)
+            await self._replace(await self._maker.sent(made, about, out, dead), run)
         finally:
             await self._workshop.clear(out, *paths)
         self._stats.merged_files += len(run)
@@ -354,21 +245,40 @@ class PartitionConverter:
 
     async def _replace(self, file: TableFile, run: Sequence[TableFile]) -> None:
         grace_ms = self._settings.garbage_grace_ms
+        change: Change = Replace(file, run, env=self._env, grace_ms=grace_ms)
+        if self.table is not None and any(one.end >= file.end for one in self.table.pages):
+            change = ReplaceInPage(
+                file,
+                run[0],
+                keys=self.publisher.keys,
+                store=self._workshop.store,
+                env=self._env,
+                grace_ms=grace_ms,
+            )
         try:
-            await self.publisher.commit(Replace(file, run, env=self._env, grace_ms=grace_ms))
+            await self.publisher.commit(change)
         except FilesChanged as fault:
             self._stats.wasted_conversions += 1
             logger.info("%s: a file is not needed: %s", self.name, fault)
         finally:
-            self.in_flight = frozenset()
+            self._maker.in_flight = frozenset()
 
     # Converting again
 
+    def suspect(self, file: TableFile) -> None:
+        """It seems to be lost, or not as published."""
+        self._suspects.setdefault(file.key, (file, 0))
+
     async def mend(self) -> bool:
-        """Once a day: a file whose sources were not as published is made again, if they are now.
-        Whether one was."""
+        """A file that is lost or damaged is made anew; and once a day one whose sources were not as
+        published, if they are now. Whether one was."""
         now_ms, table, head = self._env.clock.now_ms(), self.table, self.prefix.head
-        if table is None or head is None or now_ms - self._checked_ms < self._settings.retry_ms:
+        if table is None or head is None:
+            return False
+        for file, at_ms in list(self._suspects.values()):
+            if at_ms <= now_ms and await self._is_remade(file, head):
+                return True
+        if now_ms - self._checked_ms < self._settings.retry_ms:
             return False
         for file in table.files:
             if file.start < head.log_start:
@@ -384,9 +294,9 @@ class PartitionConverter:
         if not is_same or len(entries) > self._settings.convert_segments_max:
             return False
         for one in entries:
-            self._losses.pop(one.key, None)
+            self._maker.losses.pop(one.key, None)
         try:
-            made = await self._made(entries, file.start)
+            made = await self._maker.made(entries, file.start, file.end)
         except (NoSuchObject, WorkerLost) as fault:
             logger.info("%s: [%d, %d) is still lost: %s", self.name, file.start, file.end, fault)
             return False
@@ -395,6 +305,52 @@ class PartitionConverter:
         await self._replace(made, [file])
         self._note_dead(made)
         return True
+
+    async def _is_remade(self, file: TableFile, head: Head) -> bool:
+        """From the segments of its offsets, whatever borders those have by now."""
+        path, now_ms = self._maker.path("out"), self._env.clock.now_ms()
+        try:
+            is_sound = await self._is_sound(file, path)
+        finally:
+            await self._workshop.clear(path)
+        if is_sound or file.end <= head.log_start:
+            del self._suspects[file.key]
+            return False
+        self._suspects[file.key] = (file, now_ms + self._settings.retry_ms)
+        entries = await self._listed(head, file.start, file.end, most=SOURCES_MAX)
+        if not choosing.covers(entries, Offset(max(file.start, head.log_start)), file.end):
+            return False
+        if not await self._workshop.has_room(sum(one.data_bytes for one in entries)):
+            return False
+        for one in entries:
+            self._maker.losses.pop(one.key, None)
+        try:
+            made = await self._maker.made(entries, file.start, file.end)
+        except (NoSuchObject, WorkerLost) as fault:
+            logger.warning("%s: %s is not made anew: %s", self.name, file.key, fault)
+            return False
+        if made.dead_records > file.dead_records:
+            logger.warning("%s: the sources of %s are damaged as well", self.name, file.key)
+            return False
+        await self._replace(made, [file])
+        del self._suspects[file.key]
+        self._stats.remade_files += 1
+        return True
+
+    async def _is_sound(self, file: TableFile, path: str) -> bool:
+        """Whether it is as published. Leaves it at `path`."""
+        key = self.publisher.keys.full(file.key)
+        try:
+            fetched = await self._workshop.fetch(
+                key, path, size=file.size, version_id=file.version_id
+            )
+        except NoSuchObject:
+            fetched = None
+        if fetched is not None and fetched.sha256 == file.sha256:
+            return True
+        what = "lost" if fetched is None else "not as published"
+        logger.error("%s: %s is %s", self.name, file.key, what)
+        return False
 
     # Leaving
 

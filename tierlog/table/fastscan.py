@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from tierlog.env.compiling import compiler
+from tierlog.records.attributes import LOG_APPEND_TIME
+from tierlog.records.header import BatchHeader
 from tierlog.table import kernel
-from tierlog.table.columns import Columns, names, offsets_of, validity
+from tierlog.table.columns import Columns, names, offsets_of, table_of, validity
 from tierlog.table.schema import HEADERS, TIMESTAMP_MS_MAX
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tierlog.records.header import BatchHeader
     from tierlog.table.columns import Longs
     from tierlog.types import Bytes
 
@@ -50,9 +51,10 @@ def columns_of(
     """The records of these batches; or None, and the numbers of those that are refused."""
     loops = _compiled()
     assert loops is not None, "ask is_available first"
-    data = np.frombuffer(b"".join(payloads), np.uint8)
+    data = np.frombuffer(payloads[0] if len(payloads) == 1 else b"".join(payloads), np.uint8)
     sizes = np.array([len(one) for one in payloads], np.int64)
-    counts = np.array([one.record_count for one in headers], np.int64)
+    fields = dict(zip(BatchHeader._fields, table_of(headers).T.copy(), strict=True))
+    counts = fields["record_count"]
     ends = np.cumsum(sizes)
     rows = int(counts.sum())
     verdicts = np.zeros(len(headers), np.uint8)
@@ -63,12 +65,12 @@ def columns_of(
         ends,
         counts,
         np.cumsum(counts) - counts,
-        _numbers([one.base_offset for one in headers]),
-        _numbers([one.last_offset_delta for one in headers]),
-        _numbers([one.base_timestamp for one in headers]),
-        _numbers([one.max_timestamp for one in headers]),
-        np.array([one.is_log_append_time for one in headers], np.uint8),
-        _numbers(headers_max),
+        fields["base_offset"],
+        fields["last_offset_delta"],
+        fields["base_timestamp"],
+        fields["max_timestamp"],
+        (fields["attributes"] & LOG_APPEND_TIME).astype(np.uint8),
+        np.array(headers_max, np.int64),
         TIMESTAMP_MS_MAX,
         verdicts,
         *found,
@@ -87,10 +89,6 @@ def columns_of(
         record_headers=_headers(data, headers_at, header_count),
     )
     return columns, []
-
-
-def _numbers(values: Sequence[int]) -> Longs:
-    return np.array(values, np.int64)
 
 
 def _gathered(data: NDArray[np.uint8], at: Longs, sizes: Longs) -> pa.Array:

@@ -7,6 +7,7 @@ to another process. Nothing here asks the store or decides what is published.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,15 +15,16 @@ import pyarrow.parquet as pq
 
 from tierlog.env import LocalDisk
 from tierlog.env.compiling import yield_to_others
-from tierlog.table.parquet import RowsWriter, Sink, dead_letters, regrouped
+from tierlog.table.parquet import GROUP_ROWS, DeadWriter, RowsWriter, Sink, regrouped
 from tierlog.table.plans import ConvertPlan, Made, MergePlan, RawPart
-from tierlog.table.scan import GROUP_ROWS, Dead, Tally, scan
+from tierlog.table.scan import Dead, Tally, scan
 from tierlog.table.schema import SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tierlog.env import Disk
+    from tierlog.table.plans import DeadFile
     from tierlog.types import Bytes
 
 NICE = 10
@@ -52,29 +54,30 @@ def _begin_worker() -> None:
 
 
 def convert(disk: Disk, plan: ConvertPlan) -> Made:
-    tally, dead = Tally(), list[tuple[str, Dead]]()
+    dead = DeadWriter(disk, plan.dead_out)
     writer = RowsWriter(Sink(disk, plan.out), plan.about)
+    tallies: list[Tally] = []
     try:
-        for part in plan.parts:
-            if part.missing:
-                dead.append((part.source, _lost(part)))
-                continue
-            one = Tally()
-            for rows in _scanned(disk, part, one):
-                writer.write(rows)
-            tally.control_records += one.control_records
-            dead += ((part.source, letter) for letter in one.dead)
-        dead_records = sum(letter.records for _, letter in dead)
-        writer.finish(control_records=tally.control_records, dead_records=dead_records)
+        for rows in regrouped(_converted(disk, plan, dead, tallies)):
+            writer.write(rows)
+        control_records = sum(one.control_records for one in tallies)
+        writer.finish(control_records=control_records, dead_records=dead.records)
     finally:
         writer.close()
-    return _made(
-        writer,
-        control_records=tally.control_records,
-        dead=dead_letters(dead) if dead else b"",
-        dead_batches=len(dead),
-        dead_records=dead_records,
-    )
+        dead.close()
+    return _made(writer, control_records=control_records, dead=dead.finish())
+
+
+def _converted(
+    disk: Disk, plan: ConvertPlan, dead: DeadWriter, tallies: list[Tally]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of all parts, each with its tally."""
+    for part in plan.parts:
+        if part.missing:
+            dead.write(part.source, [_lost(part)])
+            continue
+        tallies.append(Tally(spill=partial(dead.write, part.source)))
+        yield from _scanned(disk, part, tallies[-1])
 
 
 def _lost(part: RawPart) -> Dead:
@@ -107,12 +110,12 @@ class _OnDisk:
 def merge(disk: Disk, plan: MergePlan) -> Made:
     writer = RowsWriter(Sink(disk, plan.out), plan.about)
     try:
-        for rows in regrouped(_rows_of(disk, plan.paths), GROUP_ROWS):
+        for rows in regrouped(_rows_of(disk, plan.paths)):
             writer.write(rows)
         writer.finish(control_records=plan.control_records, dead_records=plan.dead_records)
     finally:
         writer.close()
-    return _made(writer, control_records=plan.control_records, dead_records=plan.dead_records)
+    return _made(writer, control_records=plan.control_records)
 
 
 def _rows_of(disk: Disk, paths: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
@@ -135,14 +138,7 @@ def _whole(disk: Disk, path: str) -> bytes:
         file.close()
 
 
-def _made(
-    writer: RowsWriter,
-    *,
-    control_records: int,
-    dead: bytes = b"",
-    dead_batches: int = 0,
-    dead_records: int = 0,
-) -> Made:
+def _made(writer: RowsWriter, *, control_records: int, dead: DeadFile | None = None) -> Made:
     return Made(
         size=writer.sink.size,
         sha256=writer.sink.sha256,
@@ -154,6 +150,4 @@ def _made(
         max_timestamp=writer.max_timestamp,
         control_records=control_records,
         dead=dead,
-        dead_batches=dead_batches,
-        dead_records=dead_records,
     )

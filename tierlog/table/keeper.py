@@ -3,7 +3,10 @@
 A partition that publishes awakens its converter, and each that is awake has its turn: one file. So
 one partition with years to convert does not keep the fresh segments of others waiting, and the node
 spends one processor at most, at a rate, when nobody else wants it. Whatever goes wrong with one
-partition is told once and puts off that partition alone; only the store's absence ends the round.
+partition is told once and puts off that partition alone. The store counts as away, which ends the
+round, only where nobody comes to anything; the next round begins behind whoever met it last.
+
+A table that was switched off grows no more, but what leaves the log leaves it all the same.
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ logger = logging.getLogger(__name__)
 BACKOFF_MS_MIN = 1_000
 BACKOFF_MS_MAX = 600_000
 """Of one partition whose conversion fails."""
+AWAY_MAX = 3
+"""Partitions for which the store does not answer, before a round ends."""
 
 
 class TableKeeper:
@@ -62,12 +67,15 @@ class TableKeeper:
         """`partitions` is the tier's own; `tasks` has the worker process, the node's by default."""
         self.stats = TableStats()
         self.converters: dict[Key, PartitionConverter] = {}
+        """Of the tables that are switched on."""
         self.due_from_ms: float = 0
         self._env = env
         self._partitions = partitions
         self._node_id = node_id
         self._settings = settings
         self._workshop = Workshop(env, store, tasks or env.tasks, directory)
+        self._kept: dict[Key, PartitionConverter] = {}
+        """These, and those that only let go of what they have."""
         self._paces: dict[Key, Pace] = {}
         self._meter = Meter(env.clock, settings.bytes_per_second)
         self._orphans = Orphans(env, store, settings, self.stats)
@@ -76,6 +84,7 @@ class TableKeeper:
         self._awake: set[Key] = set()
         """Those who may have something to do: ten thousand partitions cost nothing while idle."""
         self._wakers: dict[Key, Callable[[], None]] = {}
+        self._last: Key | None = None
 
     async def run(self) -> None:
         """A round: a turn for each partition that has something to do."""
@@ -85,49 +94,76 @@ class TableKeeper:
         now_ms = self._env.clock.now_ms()
         if not 0 <= now_ms - self._followed_ms < self._settings.follow_interval_ms:
             self._followed_ms = now_ms
-            self._follow()
+            self._follow(now_ms)
             self._awaken(now_ms)
         is_more, has_worked = False, False
-        for key in sorted(self._awake):
-            converter = self.converters.get(key)
+        away: dict[Key, Exception] = {}
+        for key in self._in_turn():
+            converter = self._kept.get(key)
             if converter is None:
                 self._awake.discard(key)
             elif not self._paces[key].is_paused:
-                has_worked = True
-                is_more |= await self._turn(key, converter)
+                has_worked, self._last = True, key
+                try:
+                    is_more |= await self._turn(key, converter)
+                except STORE_AWAY as fault:
+                    away[key] = fault
+                if len(away) >= AWAY_MAX:
+                    break
         if has_worked:
             self._measure()
+        self._judge(away, has_done_work=is_more)
         now_ms = self._env.clock.now_ms()
         self.due_from_ms = now_ms if is_more else now_ms + self._settings.interval_ms
 
+    def _in_turn(self) -> list[Key]:
+        """Those that are awake, from the one behind whoever had the last turn."""
+        behind = [key for key in self._awake if self._last is None or key > self._last]
+        return sorted(behind) + sorted(self._awake.difference(behind))
+
+    def _judge(self, away: Mapping[Key, Exception], *, has_done_work: bool) -> None:
+        """If the store was there for others it is the affair of these partitions alone."""
+        for key, fault in away.items():
+            if not has_done_work:
+                raise fault
+            self._failed(key, self._kept[key], fault)
+
     def _awaken(self, now_ms: int) -> None:
         """Those for whom time alone brings something to do."""
-        self._awake |= {key for key, one in self.converters.items() if one.due_ms <= now_ms}
+        self._awake |= {key for key, one in self._kept.items() if one.due_ms <= now_ms}
 
-    def _follow(self) -> None:
+    def _follow(self, now_ms: int) -> None:
         """Partitions come, go, are fenced, and are switched on and off."""
-        wanted = {
-            key: one
-            for key, one in self._partitions.items()
-            if one.dropper.tiering.table and not one.is_fenced
-        }
-        for key in [one for one in self.converters if one not in wanted]:
+        wanted = {key: one for key, one in self._partitions.items() if not one.is_fenced}
+        for key in [one for one in self._kept if one not in wanted]:
             self._forget(key)
         for key, partition in wanted.items():
-            known = self.converters.get(key)
-            if known is None or known.prefix is not partition.prefix:
-                if known is not None:
-                    self._forget(key)
-                partition.prefix.watch(self._wakers.setdefault(key, partial(self._awake.add, key)))
-                self._awake.add(key)
-                self.converters[key] = self._converter(partition)
-                self._paces[key] = Pace(
-                    self._env.clock, self._env.rng, ms_min=BACKOFF_MS_MIN, ms_max=BACKOFF_MS_MAX
-                )
+            known = self._kept.get(key)
+            if known is not None and known.prefix is not partition.prefix:
+                self._forget(key)
+            if key not in self._kept:
+                self._keep(key, partition, now_ms)
+            self._switch(key, is_on=partition.dropper.tiering.table)
+
+    def _keep(self, key: Key, partition: TieredPartition, now_ms: int) -> None:
+        partition.prefix.watch(self._wakers.setdefault(key, partial(self._awake.add, key)))
+        self._kept[key] = self._converter(partition)
+        # Whether there is a table that was switched off is not urgent to know, and costs a request.
+        self._kept[key].due_ms = now_ms + self._settings.off_look_ms
+        self._paces[key] = Pace(
+            self._env.clock, self._env.rng, ms_min=BACKOFF_MS_MIN, ms_max=BACKOFF_MS_MAX
+        )
+
+    def _switch(self, key: Key, *, is_on: bool) -> None:
+        if is_on and key not in self.converters:
+            self.converters[key] = self._kept[key]
+            self._awake.add(key)
+        elif not is_on and self.converters.pop(key, None) is not None:
+            self._awake.add(key)
 
     def _forget(self, key: Key) -> None:
-        converter = self.converters.pop(key)
-        converter.prefix.unwatch(self._wakers.pop(key))
+        self.converters.pop(key, None)
+        self._kept.pop(key).prefix.unwatch(self._wakers.pop(key))
         del self._paces[key]
         self._awake.discard(key)
 
@@ -156,11 +192,14 @@ class TableKeeper:
         if converter.prefix.head is None:
             return False
         try:
-            did = await self._worked(converter)
+            did = await (self._worked if key in self.converters else self._tidied)(converter)
         except (StoreLies, ForeignIncarnation, *STORE_AWAY):
             self._awake.add(key)
             raise
-        except (TierlogError, OSError, WorkerLost) as fault:
+        except Exception as fault:
+            if not isinstance(fault, TierlogError | OSError | WorkerLost):
+                # A bug of ours: it is told whole, and must not end the tables of all others.
+                logger.exception("the table of %s stumbled", converter.name)
             self._awake.add(key)
             self._failed(key, converter, fault)
             return False
@@ -183,6 +222,23 @@ class TableKeeper:
         did = did or await converter.mend()
         await self._orphans.look(converter)
         converter.due_ms = min(converter.time_due_ms(), self._orphans.due_ms(converter))
+        return did
+
+    async def _tidied(self, converter: PartitionConverter) -> bool:
+        """Of a table that is switched off: it grows no more. Whether something left it."""
+        now_ms = self._env.clock.now_ms()
+        if converter.table is None:
+            if now_ms < converter.due_ms:
+                return False
+            await converter.publisher.refresh()  # A job may have made one.
+        converter.due_ms = now_ms + self._settings.retry_ms
+        if converter.table is None:
+            return False
+        did = await converter.expire()
+        did |= await converter.collect()
+        await self._orphans.look(converter)
+        due_ms = min(converter.garbage_due_ms(), self._orphans.due_ms(converter))
+        converter.due_ms = min(converter.due_ms, due_ms)
         return did
 
     def _failed(self, key: Key, converter: PartitionConverter, fault: Exception) -> None:

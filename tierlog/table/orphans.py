@@ -4,6 +4,8 @@ They are what is left of conversions that somebody did not live to publish, or t
 published first. One goes when it is older than a day by the store's clock, was seen a whole
 interval before, and is not in flight here; TABLE is read after what is in flight was noted. A key
 whose leader epoch is above this leader's is somebody else's business.
+
+The same look tells of files that TABLE lists and that are not there, or have another size.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from tierlog.env import Env
     from tierlog.objectstore.port import ObjectStore, Stat
     from tierlog.table.converter import PartitionConverter
+    from tierlog.table.manifest import TableFile
     from tierlog.table.settings import TableSettings, TableStats
 
 DELETES_MAX = 500
@@ -65,17 +68,23 @@ class Orphans:
         in_flight, keys = converter.in_flight, converter.publisher.keys
         table = await converter.publisher.refresh()
         known = set(in_flight)
+        files: list[TableFile] = []
         if table is not None:
             known |= {one.key for one in table.garbage}
             known |= {one.key for one in table.pages}
             files = await TableReader(self._store, keys, table).all_files()
             known |= {key for one in files for key in one.keys}
         found: dict[str, Stat] = {}
+        sizes: dict[str, int] = {}
         async for page in self._store.list(keys.prefix + FILES):
             for stat in page:
                 key = keys.relative(stat.key)
+                sizes[stat.key] = stat.size
                 if key is not None and key not in known and self._is_judged(key, stat, converter):
                     found[stat.key] = stat
+        for one in files:
+            if sizes.get(keys.full(one.key)) != one.size:
+                converter.suspect(one)
         return found
 
     def _is_judged(self, key: str, stat: Stat, converter: PartitionConverter) -> bool:

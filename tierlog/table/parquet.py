@@ -14,16 +14,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from crc32c import crc32c
 
-from tierlog.table.scan import GROUP_ROWS
+from tierlog.table.plans import DeadFile
 from tierlog.table.schema import DEAD_SCHEMA, SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tierlog.env import Disk
     from tierlog.table.plans import About
     from tierlog.table.scan import Dead
 
+GROUP_ROWS = 128 << 10
+GROUP_BYTES = 96 << 20
+"""Of a row group: its columns, in memory; or one piece that is larger."""
 ZSTD_LEVEL = 1
 """Faster than 3, and not larger, on what was measured (`docs/adr/0018-table.md`)."""
 BLOOM_FPP = 0.01
@@ -110,11 +113,11 @@ class RowsWriter:
         self._about = about
         self._writer: pq.ParquetWriter | None = None
 
-    def write(self, rows: pa.RecordBatch) -> None:
-        """One row group."""
+    def write(self, rows: pa.Table) -> None:
+        """One row group, of however many pieces."""
         if self._writer is None:
             self._writer = self._open(int(pc.count_distinct(rows.column("key")).as_py()))
-        self._writer.write_batch(rows, row_group_size=max(rows.num_rows, 1))
+        self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
         times = pc.min_max(rows.column("timestamp").cast(pa.int64())).as_py()
         earliest, latest = times["min"] // 1000, times["max"] // 1000
         is_first = not self.rows
@@ -158,40 +161,68 @@ class RowsWriter:
         )
 
 
-def _binary_bytes(rows: pa.RecordBatch) -> int:
+def _binary_bytes(rows: pa.Table) -> int:
     lengths = (pc.sum(pc.binary_length(rows.column(name))).as_py() for name in ("key", "value"))
     return sum(one or 0 for one in lengths)
 
 
-def dead_letters(dead: Iterable[tuple[str, Dead]]) -> bytes:
-    """The file of what could not be converted: the key of its source, and it."""
-    columns: dict[str, list[Any]] = {name: [] for name in DEAD_SCHEMA.names}
-    for source, one in dead:
-        for name, value in (one._asdict() | {"source": source}).items():
-            columns[name].append(value)
-    out = pa.BufferOutputStream()
-    table = pa.table(columns, schema=DEAD_SCHEMA)
-    pq.write_table(table, out, compression="zstd", compression_level=ZSTD_LEVEL, store_schema=False)
-    return bytes(out.getvalue())
+class DeadWriter:
+    """The file of what could not be converted; none, while there is nothing. `close` must be
+    called."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self.batches = 0
+        self.records = 0
+        self._disk = disk
+        self._path = path
+        self._sink: Sink | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, source: str, letters: Sequence[Dead]) -> None:
+        """One row group: the key of the source, and what it had."""
+        if self._writer is None:
+            self._sink = Sink(self._disk, self._path)
+            self._writer = pq.ParquetWriter(
+                pa.PythonFile(self._sink, mode="w"),
+                DEAD_SCHEMA,
+                compression="zstd",
+                compression_level=ZSTD_LEVEL,
+                store_schema=False,
+            )
+        rows = [one._asdict() | {"source": source} for one in letters]
+        self._writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=DEAD_SCHEMA))
+        self.batches += len(letters)
+        self.records += sum(one.records for one in letters)
+
+    def finish(self) -> DeadFile | None:
+        self.close()
+        if self._sink is None:
+            return None
+        sink = self._sink
+        return DeadFile(sink.size, sink.sha256, sink.crc32c, self.batches, self.records)
+
+    def close(self) -> None:
+        if self._writer is not None and self._sink is not None:
+            self._writer.close()
+            self._sink.close()
 
 
-def regrouped(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterable[pa.RecordBatch]:
-    """The same rows in groups that are as full as they may be, by rows and by bytes."""
+def regrouped(
+    batches: Iterable[pa.RecordBatch], *, rows_max: int = GROUP_ROWS, bytes_max: int = GROUP_BYTES
+) -> Iterator[pa.Table]:
+    """The same rows in groups that are as full as they may be, by rows and by bytes. Nothing is
+    copied."""
     held: list[pa.RecordBatch] = []
     count = size = 0
-    for batch in batches:
-        if held and (count + batch.num_rows > rows_max or size + batch.nbytes > GROUP_BYTES_MAX):
-            yield _joined(held)
-            held, count, size = [], 0, 0
-        held.append(batch)
-        count, size = count + batch.num_rows, size + batch.nbytes
+    for whole in batches:
+        batch = whole
+        while batch.num_rows:
+            if held and (count >= rows_max or size + batch.nbytes > bytes_max):
+                yield pa.Table.from_batches(held)
+                held, count, size = [], 0, 0
+            part = batch.slice(0, rows_max - count)
+            batch = batch.slice(part.num_rows)
+            held.append(part)
+            count, size = count + part.num_rows, size + part.nbytes
     if held:
-        yield _joined(held)
-
-
-GROUP_BYTES_MAX = 96 << 20
-"""Of a group of a merged file, in memory: those that come in have 64 MiB of plain bytes."""
-
-
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        yield pa.Table.from_batches(held)

@@ -7,7 +7,7 @@ process that needs them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tierlog.cold import canonical
 from tierlog.table.manifest import READ_COMMITTED, SCHEMA_VERSION
@@ -34,6 +34,8 @@ class Range:
     next_offset: int
     samples: Sequence[Sample] = ()
     """Places where a batch begins, for where the batches before do not say."""
+    size: int = 0
+    """Bytes of batches that the source should have; 0: nobody says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,8 @@ class RawPart:
 class ConvertPlan:
     parts: tuple[RawPart, ...]
     out: str
+    dead_out: str
+    """Where the dead letters go, if there are any."""
     about: About
 
 
@@ -91,6 +95,16 @@ class MergePlan:
     about: About
     control_records: int
     dead_records: int
+
+
+class DeadFile(NamedTuple):
+    """Dead letters that lie on the local disk."""
+
+    size: int
+    sha256: str
+    crc32c: int
+    batches: int
+    records: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +120,7 @@ class Made:
     min_timestamp: int
     max_timestamp: int
     control_records: int
-    dead: bytes = b""
-    """The file of dead letters, if there are any."""
-    dead_batches: int = 0
-    dead_records: int = 0
+    dead: DeadFile | None = None
 
 
 # The doors

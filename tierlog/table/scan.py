@@ -5,8 +5,8 @@ become rows, it is a control batch and is counted, or it cannot be converted and
 with the reason. What one batch has wrong costs that batch alone; where not even its length can be
 believed, what lies before the next known place (`samples`) goes with it.
 
-Memory: a window of the source, and a group of at most `GROUP_ROWS` rows or `GROUP_BYTES` plain
-bytes, twice. A group is a row group of the file; int32 offsets are enough for one by far.
+Memory: a window of the source, a piece of at most `PIECE_ROWS` rows or `PIECE_BYTES` plain bytes,
+or one batch, twice, and dead letters until somebody takes them. int32 offsets are enough by far.
 """
 
 from __future__ import annotations
@@ -25,18 +25,21 @@ from tierlog.table.columns import record_batch
 from tierlog.table.plans import Range as Range  # noqa: TC001  for others to import from here
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
     import pyarrow as pa
 
     from tierlog.types import Bytes
 
-GROUP_ROWS = 128 << 10
-GROUP_BYTES = 64 << 20
-WINDOW_BYTES = 8 << 20
+PIECE_ROWS = 128 << 10
+PIECE_BYTES = 4 << 20
+"""Of plain records that become columns together: what a processor's cache holds is not fetched from
+memory three times."""
+WINDOW_BYTES = 2 << 20
 DEAD_BYTES_MAX = 16 << 20
-"""Of what a dead letter keeps where not even the length of a batch is known."""
+"""Of what a dead letter keeps where not even the length of a batch is known; and of letters that
+are held before somebody takes them."""
 
 
 class Bytestream(Protocol):
@@ -83,10 +86,27 @@ class Tally:
     rows: int = 0
     control_records: int = 0
     dead: list[Dead] = field(default_factory=list)
+    """In the order of their positions; where there is a `spill`, those that wait for it."""
+    spill: Callable[[list[Dead]], None] | None = None
+    """Takes dead letters before they fill the memory: all of them in the end."""
+    _dead_bytes: int = 0
 
     @property
     def dead_records(self) -> int:
         return sum(one.records for one in self.dead)
+
+    def bury(self, dead: Dead) -> None:
+        self.dead.append(dead)
+        self._dead_bytes += len(dead.batch)
+        if self._dead_bytes >= DEAD_BYTES_MAX:
+            self.let_go()
+
+    def let_go(self) -> None:
+        self.dead.sort(key=lambda one: one.position)
+        if self.spill is not None and self.dead:
+            self.spill(self.dead)
+            self.dead = []
+        self._dead_bytes = 0
 
 
 def engine() -> ModuleType:
@@ -101,32 +121,25 @@ def scan(
     *,
     limits: Limits = DEFAULT_LIMITS,
     by: ModuleType | None = None,
-    group_rows: int = GROUP_ROWS,
-    group_bytes: int = GROUP_BYTES,
+    piece_rows: int = PIECE_ROWS,
+    piece_bytes: int = PIECE_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows, in order, a group at a time; none is empty. `tally` counts them and the rest."""
-    group = _Group(wanted, tally, by or engine(), group_rows)
+    """The rows, in order, a piece at a time; none is empty. `tally` counts them and the rest."""
+    piece = _Piece(wanted, tally, by or engine(), piece_rows)
     for batch in _walk(source, wanted, tally):
         try:
             payload = _payload(batch.header, batch.data, limits)
         except BatchError as fault:
-            tally.dead.append(_dead_batch(batch, str(fault)))
+            tally.bury(_dead_batch(batch, str(fault)))
             continue
         count = batch.header.record_count
-        if group.rows and (
-            group.rows + count > group_rows or group.size + len(payload) > group_bytes
+        if piece.rows and (
+            piece.rows + count > piece_rows or piece.size + len(payload) > piece_bytes
         ):
-            yield from group.flush()
-        group.add(batch, payload, headers_max(batch.header, limits=limits))
-    yield from group.flush()
-    tally.dead = sorted(
-        (one for one in tally.dead if _overlaps(one, wanted)),
-        key=lambda one: one.position,
-    )
-
-
-def _overlaps(dead: Dead, wanted: Range) -> bool:
-    return dead.last_offset >= wanted.start and dead.first_offset < wanted.end
+            yield from piece.flush()
+        piece.add(batch, payload, headers_max(batch.header, limits=limits))
+    yield from piece.flush()
+    tally.let_go()
 
 
 def _payload(header: BatchHeader, data: memoryview, limits: Limits) -> Bytes:
@@ -142,7 +155,7 @@ class _Batch(NamedTuple):
     position: int
 
 
-class _Group:
+class _Piece:
     def __init__(self, wanted: Range, tally: Tally, by: ModuleType, rows_max: int) -> None:
         self._wanted = wanted
         self._tally = tally
@@ -178,7 +191,7 @@ class _Group:
         for number in sorted(refused, reverse=True):
             batch, payload = self._batches.pop(number), self._payloads.pop(number)
             most = self._headers_max.pop(number)
-            self._tally.dead.append(_dead_batch(batch, _why(batch.header, payload, most)))
+            self._tally.bury(_dead_batch(batch, _why(batch.header, payload, most)))
 
     def _cut(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """What is wanted of them, in pieces that are not too long."""
@@ -208,24 +221,25 @@ def _why(header: BatchHeader, payload: Bytes, headers_max: int) -> str:
 def _walk(source: Bytestream, wanted: Range, tally: Tally) -> Iterator[_Batch]:
     """Batches with records of `[start, end)`, each checked; the others are accounted for."""
     expected, position = wanted.base, 0
-    window, at = memoryview(b""), 0
+    window, at = memoryview(b""), -1
     while position < source.size:
         view = window[position - at :]
-        if _size_of(view) > len(view):
-            view = window = _window(source, position)
-            at = position
         try:
             header = _checked(view, expected, wanted)
         except CorruptBatch as fault:
+            if at != position:  # It may lie whole in a window of its own.
+                window, at = _window(source, position), position
+                continue
             found = _believable(view, expected, wanted)
             if found is None:
                 dead = _dead_place(source, position, expected, wanted, str(fault))
-                tally.dead.append(dead)
+                _bury_wanted(tally, dead, wanted)
                 expected, position = _next_place(position, wanted, source.size)
                 continue
             header = found
             data = view[: header.size_bytes]
-            tally.dead.append(_dead_batch(_Batch(header, data, position), str(fault)))
+            dead = _dead_batch(_Batch(header, data, position), str(fault))
+            _bury_wanted(tally, dead, wanted)
         else:
             if header.next_offset > wanted.start and header.base_offset < wanted.end:
                 if header.is_control:
@@ -234,6 +248,13 @@ def _walk(source: Bytestream, wanted: Range, tally: Tally) -> Iterator[_Batch]:
                     yield _Batch(header, view[: header.size_bytes], position)
         expected = header.next_offset
         position += header.size_bytes
+    if position < wanted.size and expected < wanted.next_offset:
+        _bury_wanted(tally, _dead_rest(position, expected, wanted), wanted)
+
+
+def _bury_wanted(tally: Tally, dead: Dead, wanted: Range) -> None:
+    if dead.last_offset >= wanted.start and dead.first_offset < wanted.end:
+        tally.bury(dead)
 
 
 def _window(source: Bytestream, position: int) -> memoryview:
@@ -301,9 +322,21 @@ def _dead_place(
     )
 
 
+def _dead_rest(position: int, expected: int, wanted: Range) -> Dead:
+    """What a source lacks that was cut off between two batches."""
+    return Dead(
+        first_offset=expected,
+        last_offset=wanted.next_offset - 1,
+        records=wanted.next_offset - expected,
+        position=position,
+        reason=f"it ends at position {position} of {wanted.size}",
+        batch=b"",
+    )
+
+
 def _next_place(position: int, wanted: Range, size: int) -> tuple[int, int]:
-    """Offset and position of the next batch that is known to begin somewhere."""
+    """Offset and position of the next batch that is known to begin somewhere in the source."""
     for sample in wanted.samples:
-        if sample.position > position:
+        if position < sample.position < size:
             return sample.offset, sample.position
     return wanted.next_offset, size

@@ -20,6 +20,8 @@ class TableSettings:
     garbage_grace_ms: int = 24 * HOUR_MS
     retry_ms: int = 24 * HOUR_MS
     """Until sources that could not be read, or were not as published, are looked at again."""
+    off_look_ms: int = HOUR_MS
+    """Until a node looks for the first time whether a topic without a table once had one."""
     orphan_interval_ms: int = 7 * 24 * HOUR_MS
     orphan_age_ms: int = 24 * HOUR_MS
     interval_ms: int = 1_000
@@ -46,6 +48,8 @@ class TableStats:
     dead_batches: int = 0
     merged_files: int = 0
     """That went into larger ones."""
+    remade_files: int = 0
+    """That were lost or not as published, and made anew."""
     expired_files: int = 0
     collected_objects: int = 0
     collected_bytes: int = 0

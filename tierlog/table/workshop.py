@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from tierlog.cold import sending
-from tierlog.cold.cell import pause, write_once
+from tierlog.cold.cell import pause
 from tierlog.cold.segmentfile import SegmentBody, SegmentFile
 from tierlog.env import Disk, Env, LocalDisk, Tasks
 from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.objectstore.port import ObjectStore, Outcome, Span
+from tierlog.table.manifest import DeadLetters
 from tierlog.types import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tierlog.cold.layout import PartitionKeys
-    from tierlog.table.manifest import TableFile
-    from tierlog.table.plans import Made
+    from tierlog.table.plans import DeadFile, Made
 
 SUFFIX = ".table"
 READ_BYTES = 8 << 20
@@ -42,6 +42,35 @@ class Fetched(NamedTuple):
 
     size: int
     sha256: str
+
+
+class Parcel(Protocol):
+    """A file to be sent, and its key."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def version_id(self) -> str | None: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def sha256(self) -> str: ...
+
+    @property
+    def crc32c(self) -> int: ...
+
+
+class DeadParcel(NamedTuple):
+    """Implements `Parcel`."""
+
+    key: str
+    size: int
+    sha256: str
+    crc32c: int
+    version_id: str | None = None
 
 
 class Workshop:
@@ -92,8 +121,8 @@ class Workshop:
             return await self._tasks.in_process(local, plan, limit_s=limit_s)
         return await self.env.tasks.in_thread(inline, self.env.disk, plan)
 
-    async def send(self, keys: PartitionKeys, file: TableFile, path: str) -> str | None:
-        """The file into the bucket, under a key that nobody has used, and asked for afterwards. Its
+    async def send(self, keys: PartitionKeys, file: Parcel, path: str) -> str | None:
+        """A file into the bucket, under a key that nobody has used, and asked for afterwards. Its
         version, where the store keeps them."""
         key = keys.full(file.key)
         body = SegmentBody(
@@ -109,8 +138,10 @@ class Workshop:
             await pause(self.env.rng, attempt)
         raise StoreUnavailable(f"{key} was sent and is not there")
 
-    async def send_small(self, key: str, data: bytes) -> None:
-        await write_once(self.store, key, data, self.env.rng)
+    async def bury(self, keys: PartitionKeys, key: str, dead: DeadFile, path: str) -> DeadLetters:
+        """Dead letters into the bucket."""
+        await self.send(keys, DeadParcel(key, dead.size, dead.sha256, dead.crc32c), path)
+        return DeadLetters(key, dead.size, dead.sha256, dead.batches, dead.records)
 
     async def clear(self, *paths: str) -> None:
         for path in paths:

@@ -1,0 +1,163 @@
+"""What a stream asks of a bucket, and what it does where something is gone. Without a Spark."""
+
+import asyncio
+import logging
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.table.batches import range_of
+from tests.table.test_scan import three_batches
+from tests.tamper.bucket import CLUSTER, PLACES, make_bucket
+from tierlog.client import EARLIEST, LATEST
+from tierlog.cold.bucketview import BucketView
+from tierlog.cold.bucketview import Place as BucketPlace
+from tierlog.env import LocalDisk, SystemClock
+from tierlog.objectstore.body import BytesBody
+from tierlog.objectstore.memory import MemoryStore
+from tierlog.objectstore.port import Got
+from tierlog.spark import hottail
+from tierlog.spark.bounds import PartitionName
+from tierlog.spark.errors import DataLost
+from tierlog.spark.options import Mode, parse_options
+from tierlog.spark.pins import Pinned, Pins
+from tierlog.spark.plan import HotSlice, ParquetFile, ParquetSlice
+from tierlog.table import plans
+from tierlog.table.manifest import Source
+from tierlog.table.plans import About, ConvertPlan, RawPart
+from tierlog.wire.error_codes import ErrorCode
+
+streaming = pytest.importorskip("tierlog.spark.streaming")
+
+GIVEN = {"store": "file:///s", "subscribe": "orders,clicks", "startingOffsets": "earliest"}
+OPTIONS = parse_options(GIVEN, mode=Mode.STREAM)
+LENIENT = replace(OPTIONS, fail_on_data_loss=False)
+
+
+async def pinned_bucket() -> tuple[MemoryStore, Pins]:
+    bucket = await make_bucket()
+    return bucket.store, Pins(BucketView(bucket.store, cluster_id=CLUSTER), None)
+
+
+async def test_manifests_are_asked_for_side_by_side() -> None:
+    """Whoever asks one by one never comes to the second."""
+    store, found = await pinned_bucket()
+    asked, get, are_there = set[str](), store.get, asyncio.Event()
+
+    async def waiting(key: str, **more: Any) -> Got:
+        if key.endswith("/HEAD"):
+            asked.add(key)
+            if len(asked) == len(PLACES):
+                are_there.set()
+            await asyncio.wait_for(are_there.wait(), 10)
+        return await get(key, **more)
+
+    store.get = waiting  # type: ignore[method-assign]
+    assert len(await found.pin(OPTIONS)) == len(PLACES)
+
+
+async def test_who_asks_for_ends_reads_no_tables_and_idle_partitions_are_left_out() -> None:
+    store, found = await pinned_bucket()
+    asked, get = list[str](), store.get
+
+    async def noted(key: str, **more: Any) -> Got:
+        asked.append(key.rpartition("/")[2])
+        return await get(key, **more)
+
+    store.get = noted  # type: ignore[method-assign]
+    known = await found.pin(OPTIONS, with_tables=False)
+    assert (asked.count("HEAD"), asked.count("TABLE")) == (3, 0)
+    asked.clear()
+    assert len(await found.pin(OPTIONS, left_out=list(known)[:2])) == 1
+    assert (asked.count("HEAD"), asked.count("TABLE")) == (1, 1)
+
+
+NAME = PartitionName("orders", 0)
+
+
+def known(earliest: int, latest: int) -> dict[PartitionName, Pinned]:
+    place = BucketPlace(cluster_id="c", topic_id="t", topic="orders", partition=0)
+    one = Pinned(name=NAME, place=place, head=None, table=None, earliest=earliest, latest=latest)
+    return {NAME: one}
+
+
+def test_what_a_new_partition_had_and_has_lost_is_a_loss_or_left_out() -> None:
+    """It appeared in a batch that was planned and not committed; then retention was quicker."""
+    with pytest.raises(DataLost, match="begins at 9"):
+        streaming.spans_of(OPTIONS, known(9, 20), {}, {NAME: 5})
+    assert streaming.spans_of(LENIENT, known(9, 20), {}, {NAME: 5}) == []
+    (span,) = streaming.spans_of(OPTIONS, known(2, 20), {}, {NAME: 5})
+    assert (span.start, span.end) == (2, 5)
+
+
+class Deleting:
+    """A broker's client: offsets below `start` are gone."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self._start = start
+        self._end = end
+        self.router = SimpleNamespace(attempt=self._attempt)
+
+    async def _attempt(self, work: Any, **_: object) -> Any:
+        return await work()
+
+    async def fetch(self, topic: str, partition: int, offset: int, **_: object) -> Any:
+        if not self._start <= offset <= self._end:
+            return SimpleNamespace(error=ErrorCode.OFFSET_OUT_OF_RANGE, batches=b"")
+        data = b"".join(three_batches()[offset // 3 :])
+        return SimpleNamespace(error=ErrorCode.NONE, batches=data, high_watermark=self._end)
+
+    async def list_offsets(self, topic: str, asked: dict[int, int]) -> Any:
+        ends = {EARLIEST: self._start, LATEST: self._end}
+        return {each: SimpleNamespace(offset=ends[sign]) for each, sign in asked.items()}
+
+
+async def hot_offsets(client: Any, start: int, *, fails: bool) -> list[int]:
+    one = HotSlice(name=NAME, start=start, end=9)
+    found = hottail.batches_of(client, one, fail_on_data_loss=fails)
+    return [header.base_offset async for header, _ in found]
+
+
+async def test_a_hot_tail_that_was_deleted_while_it_was_read_is_a_loss_or_left_out() -> None:
+    with pytest.raises(DataLost, match="failOnDataLoss=false goes on behind it"):
+        await hot_offsets(Deleting(6, 9), 0, fails=True)
+    assert await hot_offsets(Deleting(6, 9), 0, fails=False) == [6]
+    assert await hot_offsets(Deleting(0, 9), 0, fails=True) == [0, 3, 6]
+    assert await hot_offsets(Deleting(0, 3), 7, fails=False) == []
+
+
+async def test_a_part_of_a_file_is_refused_for_its_own_dead_letters_alone(tmp_path: Any) -> None:
+    one, two, three = three_batches()
+    two[-1] ^= 1
+    data = bytes(one + two + three)
+    (tmp_path / "raw").write_bytes(data)
+    wanted = range_of(b"".join(three_batches()))
+    part = RawPart(path=str(tmp_path / "raw"), size=len(data), source="seg/0", wanted=wanted)
+    about = About(
+        topic="t", topic_id="i", partition=0, start=0, end=9, sources=(Source("seg/0", "0" * 64),)
+    )
+    plan = ConvertPlan(
+        parts=(part,), out=f"{tmp_path}/out", dead_out=f"{tmp_path}/dead", about=about
+    )
+    made = plans.convert(LocalDisk(), plan)
+    assert made.dead is not None
+    store = MemoryStore(SystemClock())
+    await store.put_if_absent("dead", BytesBody((tmp_path / "dead").read_bytes()))
+    file = ParquetFile(key="k", start=0, end=9, rows=6, size=1, dead_records=3, dead_keys=("dead",))
+    found = Pins(BucketView(store), None)
+    for start, end in ((0, 3), (6, 9), (1, 2)):
+        await found.check_dead(OPTIONS, [ParquetSlice(name=NAME, start=start, end=end, file=file)])
+    for start, end in ((0, 9), (0, 4), (5, 9)):
+        with pytest.raises(DataLost, match="3 records of orders-0"):
+            await found.check_dead(
+                OPTIONS, [ParquetSlice(name=NAME, start=start, end=end, file=file)]
+            )
+
+
+def test_a_stream_warns_of_options_that_mean_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    options = parse_options({**GIVEN, "kafka.group.id": "g"}, mode=Mode.STREAM)
+    with caplog.at_level(logging.WARNING):
+        streaming.stream_reader(options, ["value"])
+    assert "the option kafka.group.id has no meaning here and is ignored" in caplog.text
