@@ -79,6 +79,10 @@ UPLOADED_S = 300
 """How long after the last fault a record may still be on the disk alone: the longest pause between
 two tries is a minute."""
 
+ORPHAN_INTERVAL_MS = 4_000
+ORPHANS_S = 3 * ORPHAN_INTERVAL_MS / 1000
+"""Long enough for two looks at all that nobody refers to."""
+
 SCRUB = ScrubSettings(
     manifest_period_ms=2_000,
     object_period_ms=3_000,
@@ -113,7 +117,11 @@ def small() -> Iterator[None]:
         stack.enter_context(patch("tierlog.objectstore.probe.RACER_COUNT", 3))
         stack.enter_context(patch("tierlog.broker.looplag.SAMPLE_S", 1000.0))
         # Orphans are collected at their second sighting, however young: what is in flight counts.
-        hasty = {"orphan_interval_ms": 4_000, "orphan_age_ms": 0, "orphan_sighting_ms": 0}
+        hasty = {
+            "orphan_interval_ms": ORPHAN_INTERVAL_MS,
+            "orphan_age_ms": 0,
+            "orphan_sighting_ms": 0,
+        }
         stack.enter_context(patch.dict(TierSettings.__init__.__kwdefaults__, hasty))
         stack.enter_context(patch("tierlog.cold.orphanfinder.ROUNDS_A_WEEK", 1))
         stack.enter_context(patch("tierlog.cold.scrubber.SETTINGS", SCRUB))
@@ -227,6 +235,7 @@ async def settle(world: SimWorld, lives: ColdLives) -> None:
     if rng.random() < 0.3:
         await lives.end_somehow(rng)
     await until_uploaded(lives)
+    await asyncio.sleep(ORPHANS_S)
     await lives.end_somehow(rng)
 
 
