@@ -29,6 +29,7 @@ from tierlog.cold.head import Head
 from tierlog.cold.layout import STATE, PartitionKeys, cluster_prefix
 from tierlog.cold.tieredpartition import TieredPartition
 from tierlog.config import NodeSettings
+from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
 from tierlog.wire.error_codes import ErrorCode
@@ -50,11 +51,16 @@ class Gate(Door):
         self.is_open.set()
         self.held = 0
         """Requests that came to a closed gate."""
+        self.silence_s = 0.0
+        """How long every request takes, to come to nothing."""
 
     async def _ask(self, kind: str, key: str, land: Callable[[], T]) -> T:
         if kind in ("get", "get_tail") and "/seg/" in key and not self.is_open.is_set():
             self.held += 1
             await self.is_open.wait()
+        if self.silence_s:
+            await asyncio.sleep(self.silence_s)
+            raise StoreUnavailable("silent")
         return await super()._ask(kind, key, land)
 
 

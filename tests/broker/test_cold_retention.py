@@ -77,6 +77,21 @@ async def test_with_the_store_away_the_change_is_stored_and_nothing_expires_mean
 
 
 @in_world
+async def test_a_silent_store_is_not_waited_for_longer_than_clients_wait(lives: Lives) -> None:
+    async with lives.node() as served:
+        topic = await served.tiered("t")
+        await served.make_cold("t", b"a")
+        clock = lives.env.clock
+        lives.store.silence_s, began = 30.0, clock.monotonic()
+        assert await alter(served, "1000000") == ErrorCode.KAFKA_STORAGE_ERROR
+        assert clock.monotonic() - began < 16
+        lives.store.silence_s = 0.0
+        await asyncio.sleep(120)
+        assert await alter(served, "1000000") == ErrorCode.NONE
+        assert lives.head(topic).policy == Policy(retention_ms=1_000_000)
+
+
+@in_world
 async def test_a_change_that_was_not_told_before_a_kill_is_told_by_the_next_life(
     lives: Lives,
 ) -> None:

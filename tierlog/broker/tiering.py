@@ -17,7 +17,7 @@ from tierlog.broker.errors import ClusterInStore, PolicyViolation, UnknownTopic
 from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.expiry import covering
 from tierlog.cold.head import Incarnation
-from tierlog.cold.refusals import ForeignIncarnation
+from tierlog.cold.refusals import ForeignIncarnation, HeadMissing
 from tierlog.cold.restore import find_clusters
 from tierlog.cold.scrubber import Scrubber
 from tierlog.cold.tier import ColdTier
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tierlog.broker.topics import Topic
     from tierlog.cold.head import Policy
     from tierlog.cold.prefix import ColdPrefix
+    from tierlog.cold.tieredpartition import TieredPartition
     from tierlog.config import NodeSettings, TopicConfig
     from tierlog.env import Env
     from tierlog.hot import Log, LogDirectory, LogSettings
@@ -147,6 +148,7 @@ class Tiering:
         self._env = env
         self._on_foreign = on_foreign
         self._finding: set[asyncio.Task[None]] = set()
+        self._telling: dict[str, asyncio.Task[None]] = {}
         # Of all partitions together: ten thousand of them may wait for one store.
         self._with_finding = Patience()
         self._with_deleting = Patience()
@@ -161,9 +163,10 @@ class Tiering:
             self._on_foreign(why)
 
     async def stop(self) -> None:
-        for task in self._finding:
+        going_on = [*self._finding, *self._telling.values()]
+        for task in going_on:
             task.cancel()
-        await asyncio.gather(*self._finding, return_exceptions=True)
+        await asyncio.gather(*going_on, return_exceptions=True)
         await self.tier.stop()
         if self._workers is not None:
             self._workers.end_workers()
@@ -212,8 +215,8 @@ class Tiering:
             leader_epoch=leader_epoch,
             tiering=tiering_of(topic.config),
         )
-        if cold.head is None and log.log_start > log.trimmed_to:
-            # Records were dropped here, and there is no local copy to say from where on.
+        if cold.head is None and was_dropped(log):
+            # There is no local copy to say from where on.
             cold.is_unknown = True
             task = self._env.tasks.spawn(self._find_head(topic.id.hex(), index), name="find HEAD")
             self._finding.add(task)
@@ -236,11 +239,23 @@ class Tiering:
                     )
             else:
                 self._with_finding.succeeded()
-                partition.prefix.is_unknown = False
                 if head is not None:
                     partition.prefix.adopt(head)
-                return
+                if head is not None or not was_dropped(partition.log):
+                    partition.prefix.is_unknown = False
+                    return
+                self._tell_lost(partition)
             await asyncio.sleep(RETRY_S)
+
+    def _tell_lost(self, partition: TieredPartition) -> None:
+        """A store that was not mounted, a HEAD that somebody deleted: for a consumer its records
+        are not there now, which is not the same as never."""
+        lost = HeadMissing(
+            partition.prefix.keys.head, end=partition.log.log_start, of=partition.uploader.name
+        )
+        if partition.status.last_error != str(lost):
+            logger.error("%s", lost)
+        partition.status.last_error = str(lost)
 
     def reconfigure(self, topic: Topic) -> None:
         """Its settings or the number of its partitions changed. The bucket knows of every topic:
@@ -302,8 +317,9 @@ class Tiering:
                 raise self.tier.refusal
             if self.tier.is_ready:
                 try:
-                    await self.tier.tell_policy(topic_id)
-                    continue
+                    if await self._told(topic_id, within_s=until - clock.monotonic()):
+                        continue
+                    said = "the store is silent"
                 except STORE_AWAY as fault:
                     said = str(fault)
             if clock.monotonic() >= until:
@@ -313,6 +329,24 @@ class Tiering:
                 )
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, 1.0)
+
+    async def _told(self, topic_id: str, *, within_s: float) -> bool:
+        """Whether it is done in time. Else it goes on: nobody knows how a publish ended that was
+        given up half way."""
+        task = self._telling.get(topic_id)
+        if task is None:
+            task = self._env.tasks.spawn(self.tier.tell_policy(topic_id), name="tell policy")
+            self._telling[topic_id] = task
+            task.add_done_callback(partial(self._was_told, topic_id))
+        done, _ = await asyncio.wait([task], timeout=max(within_s, 0))
+        if done:
+            task.result()
+        return bool(done)
+
+    def _was_told(self, topic_id: str, task: asyncio.Task[None]) -> None:
+        del self._telling[topic_id]
+        if not task.cancelled():
+            task.exception()  # Whoever still waits hears it; the next change asks again.
 
     async def delete_records(self, partition: Partition) -> None:
         """What is trimmed in the log is deleted in the bucket when this returns. A publish may come
@@ -351,6 +385,11 @@ async def check_at_first_start(store: ObjectStore) -> None:
         await check_store_is_free(store)
     except StoreUnavailable as error:
         logger.warning("it is not known whether the store holds a cluster already: %s", error)
+
+
+def was_dropped(log: Log) -> bool:
+    """Whether records went from here to the bucket: nobody else moves the start without a trim."""
+    return log.log_start > log.trimmed_to
 
 
 def record_of(topic: Topic, count: int) -> TopicRecord:

@@ -14,9 +14,10 @@ from tierlog.cold.errors import SegmentUnsound
 from tierlog.cold.publisher import Place
 from tierlog.cold.segment_scan import SegmentScan
 from tierlog.cold.segmentfile import SegmentFile
-from tierlog.cold.troubles import LogDiffers
+from tierlog.cold.troubles import LocalDamaged, LogDiffers
 from tierlog.env import Disk, Env
 from tierlog.hot import Log
+from tierlog.records.errors import ChecksumMismatch
 from tierlog.types import Offset
 
 
@@ -29,11 +30,19 @@ class Stretch(NamedTuple):
 
 
 async def require_same(env: Env, log: Log, place: Place, entry: Entry) -> None:
-    """Raises `LogDiffers` unless the local batches of the entry's offsets are those of the object.
-    Read in a thread."""
+    """Raises `LogDiffers` unless the local batches of the entry's offsets are those of the object,
+    `LocalDamaged` where that cannot be said: some of them are broken, or gone. Read in a thread."""
+    if (damage := log.damage_in(entry.base, entry.next_offset)) is not None:
+        raise LocalDamaged(log.path, start=damage[0], end=damage[1], reason="found at the start")
     stretches = _local(log, entry)
     work = partial(_difference, env.disk, stretches, place, entry)
-    if (reason := await env.tasks.in_thread(work)) is not None:
+    try:
+        reason = await env.tasks.in_thread(work)
+    except ChecksumMismatch as fault:
+        raise LocalDamaged(
+            log.path, start=entry.base, end=entry.next_offset, reason=str(fault)
+        ) from fault
+    if reason is not None:
         raise LogDiffers(log.path, entry.key, reason)
 
 
@@ -78,6 +87,8 @@ def _difference(disk: Disk, stretches: Sequence[Stretch], place: Place, entry: E
                 scan.feed(piece)
         tail = scan.finish(key=entry.key, producers=b"", max_append_ms=entry.max_append_ms)
     except SegmentUnsound as fault:
+        if isinstance(fault.__cause__, ChecksumMismatch):
+            raise fault.__cause__ from fault
         return str(fault)
     here = tail.entry
     if (here.records, here.data_bytes) != (entry.records, entry.data_bytes):

@@ -7,7 +7,8 @@ with the next sync job, and a restart resumes it.
 
 What another process published, or an earlier one of this node, is compared with the local bytes
 before they go: a copied data directory makes two nodes that write other records under the same
-offsets. And behind a fence nothing is dropped that was not known before it.
+offsets. Local bytes that are damaged tell nothing: they go once every byte of the object was read
+and is as it was published. And behind a fence nothing is dropped that was not known before it.
 """
 
 import logging
@@ -16,12 +17,14 @@ from math import inf
 from typing import NamedTuple
 
 from tierlog.cold import comparing, sending, sources
+from tierlog.cold.audit import Subject
+from tierlog.cold.audit_object import ObjectAudit
 from tierlog.cold.choosing import check_lineage
 from tierlog.cold.entry import Entry
 from tierlog.cold.head import Head
 from tierlog.cold.tiersettings import TopicTiering
 from tierlog.cold.tierstats import TierStats
-from tierlog.cold.troubles import ObjectLost, ObjectWrong
+from tierlog.cold.troubles import LocalDamaged, ObjectLost, ObjectWrong
 from tierlog.cold.uploader import PartitionUploader
 from tierlog.env import Env
 from tierlog.hot import SealedSegment
@@ -194,8 +197,21 @@ class PartitionDropper:
         for source in await sources.read(self._store, keys, entry):
             is_here = source.base < segment.next_offset and segment.base_offset < source.next_offset
             if is_here and not uploader.is_vouched(source):
-                await comparing.require_same(self._env, self._log, place, source)
+                try:
+                    await comparing.require_same(self._env, self._log, place, source)
+                except LocalDamaged as fault:
+                    await self._require_sound(entry, fault)
                 uploader.vouch(source)
+
+    async def _require_sound(self, entry: Entry, fault: LocalDamaged) -> None:
+        """Where the local bytes are not what anybody wrote, the bucket's are the better copy, if
+        each of them is as it was published."""
+        place, key = self._uploader.publisher.place, self._prefix.full_key(entry.key)
+        subject = Subject(place.topic, place.topic_id, place.partition)
+        found = await ObjectAudit(self._store, key, entry, subject, self._env.tasks).run()
+        if found is not None:
+            raise ObjectWrong(key, wanted=found.expected, found=found.found, of=self._uploader.name)
+        logger.error("%s; the bucket has these records, and the local ones may go", fault)
 
     def _forget_noted(self) -> None:
         start = self._log.log_start

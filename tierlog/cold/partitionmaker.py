@@ -5,7 +5,6 @@ from what is cold (`reopening`), and not for long.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -23,14 +22,11 @@ from tierlog.cold.tieredpartition import TieredPartition
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.cold.tierstats import TierStats
 from tierlog.env import Env
-from tierlog.errors import TierlogError
 from tierlog.hot import Log, LogDirectory, LogSettings, Seed
 from tierlog.hot.log import FIRST_OFFSET
 from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.objectstore.port import ObjectStore
 from tierlog.types import LeaderEpoch, Offset
-
-logger = logging.getLogger(__name__)
 
 CLAIM_SECONDS = 5.0
 """How long a start waits for a store that answered a moment ago, for the sake of one partition."""
@@ -134,7 +130,7 @@ class PartitionMaker:
         )
         prefix = ColdPrefix(publisher.keys, self.pages, head=await publisher.load())
         prefix.refresh = publisher.refresh
-        publisher.on_fence = partial(_close_to_writers, prefix, name_of(publisher.place))
+        publisher.on_fence = partial(prefix.close_to_writers, of=name_of(publisher.place))
         partition = TieredPartition(
             self._env,
             self._store,
@@ -189,9 +185,3 @@ class PartitionMaker:
             stats=self._stats,
             is_idle=self._is_idle,
         )
-
-
-def _close_to_writers(prefix: ColdPrefix, name: str, fence: TierlogError) -> None:
-    """What this process accepted from now on could never be published."""
-    prefix.fence = fence
-    logger.error("%s is read-only from now on: %s", name, fence)

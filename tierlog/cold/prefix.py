@@ -37,7 +37,8 @@ class ColdPrefix:
         has not answered yet. What lies before the local log can be neither served nor denied."""
         self.fence: TierlogError | None = None
         """Why this process publishes the partition no more, and must take no more records for it:
-        a newer leader does, or a copy of this node, or another life of the cluster."""
+        a newer leader does, or a copy of this node, or another life of the cluster; or the log is
+        not the one that the bucket goes on from."""
         self.epochs = LeaderEpochs(() if head is None else head.leader_epochs)
         """Of what is cold."""
         self.refresh: Callable[[], Awaitable[Head | None]] | None = None
@@ -110,6 +111,12 @@ class ColdPrefix:
             return
         if head is not None:
             self.adopt(head)
+
+    def close_to_writers(self, fence: "TierlogError", *, of: str) -> None:
+        """What this process accepted from now on could never be published."""
+        if self.fence is None:
+            logger.error("%s is read-only from now on: %s", of, fence)
+        self.fence = fence
 
     def adopt(self, head: Head) -> None:
         """A HEAD that was published or read back. An older one than is known changes nothing."""

@@ -142,6 +142,21 @@ class ForeignObject(ColdError):
         self.key = key
 
 
+class HeadMissing(ColdError):
+    """The store shows no HEAD, though records have left this disk for it."""
+
+    kind: ClassVar[Kind] = Kind.CORRUPT
+
+    def __init__(self, key: str, *, end: Offset, of: str = "") -> None:
+        super().__init__(
+            f"{object_of(key, of)} is not there, though records below offset {end} have left the "
+            "disk for this store: see whether it is the right one, and mounted; put HEAD back from "
+            f"a version or a backup, or delete the records up to {end} to go on without them"
+        )
+        self.key = key
+        self.end = end
+
+
 class HeadLost(ColdError):
     """The store shows no HEAD, or an older one than it has shown before. `repair` puts it back."""
 

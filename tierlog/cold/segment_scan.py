@@ -143,7 +143,7 @@ class SegmentScan:
             if fault.needed > BATCH_BYTES_MAX:
                 raise self._unsound(str(fault)) from None
         except CorruptBatch as fault:
-            raise self._unsound(str(fault)) from None
+            raise self._unsound(str(fault)) from fault
         return self._taken
 
     def _take_all(self, view: memoryview, place: int) -> None:

@@ -22,6 +22,7 @@ from tierlog.cold.publisher import Place, Publisher
 from tierlog.cold.refusals import Fenced, SwapUncertain
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.cold.tierstats import PartitionStatus, TierStats
+from tierlog.cold.troubles import LogDiverged
 from tierlog.cold.uploader import PartitionUploader
 from tierlog.env import Env
 from tierlog.errors import TierlogError
@@ -224,6 +225,8 @@ class TieredPartition:
                 raise
             except (TierlogError, OSError) as fault:
                 trouble = trouble or fault
+                if isinstance(fault, LogDiverged):
+                    self.prefix.close_to_writers(fault, of=self.uploader.name)
         if trouble is not None:
             raise trouble
 

@@ -66,6 +66,17 @@ class LogDiffers(ColdError):
         self.reason = reason
 
 
+class LocalDamaged(ColdError):
+    """The local bytes of these offsets are not what anybody wrote: they prove nothing."""
+
+    kind: ClassVar[Kind] = Kind.CORRUPT
+
+    def __init__(self, path: str, *, start: Offset, end: Offset, reason: str) -> None:
+        super().__init__(f"{path}: offsets [{start}, {end}) are damaged on the disk: {reason}")
+        self.start = start
+        self.end = end
+
+
 class ObjectWrong(ColdError):
     """An object that was sent is not what the store answers for. It is not relied upon."""
 

@@ -3,8 +3,9 @@ divergence, v13 names topics by id, v15 moves the replica id into a tag, v16 poi
 
 Batches leave as they lie in the log, as views of its pages: whole ones only, the first even if it
 exceeds the limits (pitfalls 10 and 11). Sessions are declined with session id 0, which keeps
-clients on full fetches (pitfall 9). Consumers see what is below the high watermark; without
-transactions that is the last stable offset as well.
+clients on full fetches (pitfall 9). What the local disk damaged comes from the bucket, if that has
+it. Consumers see what is below the high watermark; without transactions that is the last stable
+offset as well.
 
 With less than `min_bytes` to give, the answer waits until there is more, `max_wait_ms` has passed,
 or something is wrong with a partition. What counts is what could be given, as in Kafka: up to the
@@ -25,6 +26,8 @@ from tierlog.broker.fetchroute import READ_COMMITTED, may_block, replica_id, rou
 from tierlog.broker.limits import REQUEST_ELEMENTS_MAX
 from tierlog.broker.request import Answer, MayBlock, Parts
 from tierlog.errors import TierlogError
+from tierlog.fetchproxy.proxy import ColdRead
+from tierlog.hot.errors import DamagedOffsets
 from tierlog.records.record import encode_batch
 from tierlog.types import Bytes, LeaderEpoch, Offset
 from tierlog.wire.api_keys import ApiKey
@@ -40,7 +43,6 @@ if TYPE_CHECKING:
 
     from tierlog.broker.call import Call
     from tierlog.broker.partition import Partition
-    from tierlog.fetchproxy.proxy import ColdRead
     from tierlog.hot import Log
 
 API: Final = ApiKey.FETCH
@@ -228,26 +230,37 @@ class PendingFetch:
         is_first = self._size == 0
         if not is_first and (limit <= 0 or self._monotonic() > self._read_until_s):
             return Read(ask.partition, 0, end, log_start)
-        cold: ColdRead | None = None
-        more: Bytes = b""
-        if offset < log.log_start:
-            partition.check_cold(offset)
-            cold = self._cold.read(partition, key, ask, bytes_max=max(limit, 0))
-            if cold is None:  # On its way.
-                return Read(ask.partition, 0, end, log_start)
-            records, more = cold.records, cold.more
-        else:
-            records = log.view(Offset(offset), bytes_max=max(limit, 0), end=end)
-            if not len(records):
-                records = covering_gap(log, Offset(offset), end)
+        found = self._found(partition, key, ask, bytes_max=max(limit, 0))
+        if found is None:  # On its way.
+            return Read(ask.partition, 0, end, log_start)
+        records, more = (found.records, found.more) if isinstance(found, ColdRead) else (found, b"")
         size = len(records) + len(more)
         if size > limit and not is_first:
             # Only the first partition with data may exceed the limit, so that a reader always
             # gets on; the others have their turn in the next fetch.
             return Read(ask.partition, 0, end, log_start)
         self._size += size
-        blocks = may_block(log, offset, size) if cold is None else cold.may_block
+        blocks = found.may_block if isinstance(found, ColdRead) else may_block(log, offset, size)
         return Read(ask.partition, 0, end, log_start, records, more, may_block=blocks)
+
+    def _found(
+        self, partition: Partition, key: str | bytes, ask: FetchPartition, *, bytes_max: int
+    ) -> Bytes | ColdRead | None:
+        """From the log, or from the bucket what was dropped here or is damaged here and not there.
+        None while that is on its way."""
+        log, offset = partition.log, Offset(ask.fetch_offset)
+        if offset < log.log_start:
+            partition.check_cold(offset)
+        else:
+            end = log.visible_end
+            try:
+                records = log.view(offset, bytes_max=bytes_max, end=end)
+            except DamagedOffsets:
+                if partition.cold is None or not partition.cold.covers(offset):
+                    raise
+            else:
+                return records if len(records) else covering_gap(log, offset, end)
+        return self._cold.read(partition, key, ask, bytes_max=bytes_max)
 
     # Waiting
 
