@@ -1,9 +1,14 @@
 """ListOffsets and OffsetForLeaderEpoch over both tiers, before and after a restart."""
 
 import asyncio
+from typing import Any
+from unittest.mock import patch
 
 from tests.broker import asks
 from tests.broker.coldworld import ColdServed, Lives, in_world, until
+from tierlog.hot import Log
+from tierlog.hot.bytime import Found, Steps
+from tierlog.types import Offset
 from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -70,6 +75,64 @@ async def test_many_partitions_are_searched_by_time_at_once_but_not_all(lives: L
         lives.store.is_open.set()
         found = [(one.partition_index, one.offset, one.error_code) for one in await asked]
         assert found == [(0, 1, 0), *((index, 0, 0) for index in range(1, 20))]
+
+
+async def out_of_order(served: ColdServed) -> Log:
+    """Offset 0 at T+1000 is deleted, 1 at T; 2 at T+10; 3 at T+20. All but 3 are in the bucket, and
+    all are on the disk."""
+    await served.tiered("t", local_retention_ms="-1")
+    one = served.at("t")
+    await served.append("t", b"deleted", at_ms=T + 1000)
+    await served.seal("t", b"early", at_ms=T)
+    await served.seal("t", b"wanted", at_ms=T + 10)
+    await served.append("t", b"later", at_ms=T + 20)
+    await until(lambda: one.cold is not None and one.cold.uploaded_end == 3)
+    await asks.delete_records(served, "t", 1)
+    return one.log
+
+
+@in_world
+async def test_a_drop_between_two_steps_of_a_search_by_time_hides_no_record(lives: Lives) -> None:
+    async with lives.node() as served:
+        log = await out_of_order(served)
+        run, dropped = served.node.searches.run, []
+
+        def dropping(steps: Steps[Found | None]) -> Steps[Found | None]:
+            found: Found | None = None
+            while True:
+                try:
+                    question = steps.send(found)
+                except StopIteration as stop:
+                    result: Found | None = stop.value
+                    return result
+                if log.log_start < 3:
+                    log.drop(Offset(3))
+                    dropped.append(log.log_start)
+                found = yield question
+
+        with patch.object(type(served.node.searches), "run", lambda _, steps: run(dropping(steps))):
+            assert (await asks.offset_at(served, "t", T + 5)).offset == 2
+        assert dropped == [3]
+
+
+@in_world
+async def test_a_drop_while_the_bucket_is_searched_by_time_hides_no_record(lives: Lives) -> None:
+    async with lives.node() as served:
+        log = await out_of_order(served)
+        log.drop(Offset(2))
+        proxy = served.node.proxy
+        assert proxy is not None
+        search = proxy.search_time
+
+        async def dropping(*wanted: Any, **more: Any) -> Found | None:
+            found = await search(*wanted, **more)
+            if log.log_start < 3:
+                log.drop(Offset(3))
+                return None  # By the HEAD of before, which ended with offset 1.
+            return found
+
+        with patch.object(proxy, "search_time", dropping):
+            assert (await asks.offset_at(served, "t", T + 5)).offset == 2
 
 
 @in_world

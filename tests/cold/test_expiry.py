@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from tests.cold.generated import Generated
 from tests.cold.makers import START_MS, Bucket, a_head, an_entry
-from tierlog.cold import codec, expiry, shedding, tree
+from tierlog.cold import codec, expiry, merger, shedding, tree
 from tierlog.cold.entry import Entry
 from tierlog.cold.expiry import Choice, Outlook, choose, outlooks, when_collected
 from tierlog.cold.factfinding import of_entry
 from tierlog.cold.head import (
     DELETE_RECORDS,
+    MERGE,
     RETENTION_BYTES,
     RETENTION_MS,
     Garbage,
@@ -193,6 +194,20 @@ def test_garbage_has_a_bound_and_goes_on_when_there_is_room() -> None:
     assert opening.shed(emptied).segments == shedding.GARBAGE_SEGMENTS_MAX
     assert {one.why for one in first.head.garbage} == {RETENTION_MS}
     assert {one.expired_ms for one in first.head.garbage} == {7}
+
+
+def test_what_was_merged_away_takes_no_room_from_what_expires() -> None:
+    head, opening = a_manifest([an_entry(n) for n in range(9)])
+    merged = tuple(
+        Garbage(an_entry(1000 + n).key, None, 0, why=MERGE)
+        for n in range(merger.GARBAGE_SEGMENTS_MAX)
+    )
+    head = replace(head, garbage=(*head.garbage, *merged))
+    head = shedding.moved(head, head.next_offset, why=RETENTION_MS, now_ms=7)
+    assert shedding.has_leftovers(head)
+    shed = opening.shed(head)
+    assert shed.segments == 9
+    assert not shedding.has_leftovers(shed.head)
 
 
 def test_a_leaf_page_goes_as_one_with_its_segments() -> None:

@@ -25,7 +25,7 @@ from tests.cold.tiering import (
     second_partition,
 )
 from tests.hot.support import append, batch
-from tierlog.cold import chain, sources
+from tierlog.cold import chain, shedding, sources
 from tierlog.cold.audit import Subject
 from tierlog.cold.audit_object import ObjectAudit
 from tierlog.cold.changes import Append, MoveLogStart, Replace
@@ -266,6 +266,27 @@ def test_head_never_names_more_garbage_than_it_has_room_for() -> None:
         head = head_in(bucket)
         garbage = [one for one in head.garbage if not one.key.startswith(PAGES)]
         assert room - 8 < len(garbage) <= room
+
+    play_node(scenario)
+
+
+def test_a_partition_that_merges_all_the_time_still_lets_go_of_what_expired() -> None:
+    async def scenario(node: TierNode) -> None:
+        bucket = await slow_topic(node, 30)
+        with (
+            patch("tierlog.cold.merger.GARBAGE_SEGMENTS_MAX", 24),
+            patch("tierlog.cold.shedding.GARBAGE_SEGMENTS_MAX", 12),
+        ):
+            for _ in range(20):
+                await merge(node)
+            before = head_in(bucket)
+            assert shedding.garbage_segments(before, merged=True) > 12, "more than may expire"
+            await node.partition.uploader.publisher.commit(MoveLogStart(before.entries[-1].base))
+            for _ in range(8):
+                await node.partition.expirer.run()
+            head = head_in(bucket)
+            assert shedding.garbage_segments(head, merged=False) > 0
+            assert shedding.shed_from(head) == head.log_start, "all that expired is garbage"
 
     play_node(scenario)
 

@@ -26,6 +26,14 @@ def test_a_copy_is_taken_once() -> None:
     assert run((0, 9), (0, 9), (10, 19)) == [(0, 9), (10, 19)]
 
 
+def test_of_two_that_lead_as_far_the_later_leaders_is_taken() -> None:
+    found = [
+        Candidate(key, SegmentName(Offset(0), Offset(9), LeaderEpoch(epoch), 1, 7), 10)
+        for key, epoch in (("b", 9), ("a", 10), ("c", 3))
+    ]
+    assert [one.key for one in best_run(found)] == ["a"]
+
+
 def test_behind_a_gap_the_next_is_taken_and_no_overlap() -> None:
     assert run((0, 9), (5, 14), (20, 29), (25, 40)) == [(0, 9), (20, 29)]
 

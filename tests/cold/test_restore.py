@@ -96,8 +96,17 @@ class OldCluster:
             head = await leader.commit(await self.upload(leader, head.next_offset, limits))
         return head
 
-    async def upload(self, leader: Publisher, base: Offset, limits: Limits = SMALL_PAGES) -> Append:
-        segment = a_segment(base=base, epochs=(5,))
+    async def upload(
+        self,
+        leader: Publisher,
+        base: Offset,
+        limits: Limits = SMALL_PAGES,
+        *,
+        lineage: tuple[tuple[int, int], ...] = ((5, 0),),
+        batches: int = 20,
+    ) -> Append:
+        epoch = lineage[-1][0]
+        segment = a_segment(base=base, epochs=(epoch,), batches=batches)
         scan = SegmentScan(
             topic="orders",
             topic_id=ORDERS,
@@ -111,7 +120,7 @@ class OldCluster:
         key = segment_key(
             base=segment.base,
             last=segment.last,
-            leader_epoch=LeaderEpoch(5),
+            leader_epoch=LeaderEpoch(epoch),
             node=1,
             attempt=self.env.rng.randrange(1 << 60),
         )
@@ -119,7 +128,7 @@ class OldCluster:
             key=key,
             producers=await producer_snapshot(segment.last + 1),
             max_append_ms=5,
-            lineage=(EpochStart(LeaderEpoch(5), Offset(0)),),
+            lineage=tuple(EpochStart(LeaderEpoch(one), Offset(start)) for one, start in lineage),
         )
         await self.store.put_if_absent(leader.keys.full(key), BytesBody(segment.data + tail.data))
         return Append([tail.entry], store=self.store, keys=leader.keys, env=self.env, limits=limits)
@@ -454,6 +463,29 @@ def test_what_several_leaders_uploaded_is_taken_once() -> None:
         report = await old.restore()
         assert len(report.partitions[0].problems) == 1
         assert old.head(ORDERS, 0).next_offset == 117
+
+    play(scenario)
+
+
+def test_a_replaced_leader_that_uploaded_further_has_no_say_in_a_new_head() -> None:
+    async def scenario(old: OldCluster) -> None:
+        await old.publish(0, 1)
+        leader = old.leaders[0]
+        await old.upload(leader, Offset(39), lineage=((5, 0),), batches=50)
+        theirs = max(key for key in old.store.shelf.items if "/seg/" in key)
+        mine = ((5, 0), (6, 39))
+        await old.upload(leader, Offset(39), lineage=mine)
+        await old.upload(leader, Offset(78), lineage=mine)
+        await old.store.delete([Doomed(leader.keys.head)])
+        report = await old.restore()
+        head = old.head(ORDERS, 0)
+        assert [tuple(one) for one in head.leader_epochs] == list(mine)
+        assert f"{leader.keys.relative(theirs)} is not used: from offset 39" in str(
+            report.partitions[0].problems
+        )
+        assert "not what the leader of epoch 6 wrote" in str(report.partitions[0].problems)
+        assert [one.leader_epochs[-1].leader_epoch for one in head.entries] == [5, 6, 6]
+        assert head.next_offset == 138, "their offsets were given out, too"
 
     play(scenario)
 

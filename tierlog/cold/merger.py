@@ -18,14 +18,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
-from tierlog.cold import merging, sending
+from tierlog.cold import merging, sending, shedding
 from tierlog.cold.cell import pause
 from tierlog.cold.changes import Replace
 from tierlog.cold.entry import Entry
 from tierlog.cold.errors import ColdCorrupt, InvariantBroken
 from tierlog.cold.gathering import Gathered, Gatherer, SourceUnsound
 from tierlog.cold.head import Head
-from tierlog.cold.layout import SEGMENTS, segment_key
+from tierlog.cold.layout import segment_key
 from tierlog.cold.mergesearch import Search
 from tierlog.cold.merging import Wanted
 from tierlog.cold.pagecache import PageCache
@@ -42,8 +42,8 @@ from tierlog.types import Offset
 logger = logging.getLogger(__name__)
 
 GARBAGE_SEGMENTS_MAX = 224
-"""Segments in HEAD's garbage that merging fills it up to, some 70 bytes each. What would be more
-waits until the first are deleted: 224 a day, of a partition that has a backlog of small ones."""
+"""Merged segments in HEAD's garbage, some 70 bytes each; expired ones are counted apart. More wait
+until the first are deleted: 224 a day, of a partition that has a backlog of small ones."""
 FREE_SHARE = 4
 """A merge takes a quarter of the free disk at most."""
 SUFFIX = ".merge"
@@ -126,7 +126,7 @@ class Merger:
 
     def _wanted(self, head: Head) -> Wanted:
         tiering, log = self._tiering, self._uploader.log
-        garbage = sum(one.key.startswith(SEGMENTS) for one in head.garbage)
+        garbage = shedding.garbage_segments(head, merged=True)
         target = merging.target_of(
             self._settings.merge_bytes_max,
             segment_bytes=log.settings.segment_bytes,

@@ -1,12 +1,15 @@
 """A manifest made again from the segments alone, where HEAD is gone.
 
-Every object says in its footer what it is. Of those that are whole and belong here, a run is chosen
-that leads furthest: several leaders may have uploaded the same offsets in different cuts, and since
-only committed records are ever uploaded, any of them will do. Each chosen object is read to its
-end, since an entry vouches for every byte of it.
+Every object says in its footer what it is, and by which leaders its partition was written so far.
+The word of the latest leader counts: an object whose epochs are others for the same offsets is of a
+node that others had replaced (its disk was gone, a restore was made), and was never published
+(`lineages`). Of those that agree a run is chosen that leads furthest: several leaders may have
+uploaded the same offsets in different cuts, and since only committed records are ever uploaded, any
+of them will do. Each chosen object is read to its end, since an entry vouches for every byte of it.
 
 What cannot be known any more is said: segments that had expired and were not yet deleted come back,
-and a gap may be what DeleteRecords took or what somebody removed.
+and a gap may be what DeleteRecords took or what somebody removed. Where the latest leader uploaded
+nothing at all, an older one's unpublished objects cannot be told from published ones.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from crc32c import crc32c
 from tierlog.cold import segment_object
 from tierlog.cold.errors import ColdCorrupt, TailCut
 from tierlog.cold.layout import SEGMENTS, parse_segment_key
+from tierlog.cold.lineages import History
 from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.port import Span
-from tierlog.types import Position
+from tierlog.types import Offset, Position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from tierlog.cold.entry import Entry
     from tierlog.cold.layout import PartitionKeys, SegmentName
     from tierlog.cold.segment_object import Footer
+    from tierlog.hot.epochs import EpochStart
     from tierlog.objectstore.port import ObjectStore
 
 READ_BYTES = 8 << 20
@@ -69,8 +74,9 @@ async def read_footer(store: ObjectStore, key: str) -> Footer:
 async def rebuild(store: ObjectStore, keys: PartitionKeys) -> Rebuilt:
     """The entries of the best run of segments that are in the bucket and whole."""
     rebuilt = Rebuilt()
-    left = await candidates(store, keys)
-    rebuilt.end = max((one.name.last + 1 for one in left), default=0)
+    found = await candidates(store, keys)
+    rebuilt.end = max((one.name.last + 1 for one in found), default=0)
+    left = await _agreeing(store, keys, found, rebuilt.problems)
     known: dict[str, Entry] = {}
     while True:
         run = best_run(left)
@@ -87,6 +93,43 @@ async def rebuild(store: ObjectStore, keys: PartitionKeys) -> Rebuilt:
     return rebuilt
 
 
+async def _agreeing(
+    store: ObjectStore, keys: PartitionKeys, found: list[Candidate], problems: list[str]
+) -> list[Candidate]:
+    """Those that are of one history with what the latest leader uploaded."""
+    history, kept = History(), []
+    for one in sorted(found, key=lambda one: (one.name.leader_epoch, one.name.last), reverse=True):
+        try:
+            lineage = await _lineage(store, keys, one)
+        except (ColdCorrupt, NoSuchObject) as fault:
+            problems.append(f"{one.key} is not used: {fault}")
+            continue
+        dissent = history.add(lineage, Offset(one.name.last + 1))
+        if dissent is None:
+            kept.append(one)
+        else:
+            problems.append(
+                f"{one.key} is not used: from offset {dissent.offset} on it is not what the "
+                f"leader of epoch {dissent.leader_epoch} wrote"
+            )
+    return kept
+
+
+async def _lineage(
+    store: ObjectStore, keys: PartitionKeys, one: Candidate
+) -> tuple[EpochStart, ...]:
+    """The partition's leader epochs up to the end of the object."""
+    key = keys.full(one.key)
+    footer = await read_footer(store, key)
+    section = footer.section("leader_epochs")
+    if section is None or not section.size:
+        return footer.leader_epochs
+    end = Position(section.position + section.size)
+    got = await store.get(key, span=Span(section.position, end))
+    segment_object.check_section(section, got.data, key=one.key)
+    return segment_object.decode_epochs(got.data, key=one.key)
+
+
 async def candidates(store: ObjectStore, keys: PartitionKeys) -> list[Candidate]:
     """Everything that is called a segment."""
     found = []
@@ -100,7 +143,7 @@ async def candidates(store: ObjectStore, keys: PartitionKeys) -> list[Candidate]
 
 def best_run(found: Sequence[Candidate]) -> list[Candidate]:
     """From the lowest offset on, always the object that leads furthest without a gap; behind a gap
-    the next that begins."""
+    the next that begins. Of two that lead as far, the later leader's."""
     by_base: dict[int, list[Candidate]] = defaultdict(list)
     for one in found:
         by_base[one.name.base].append(one)
@@ -108,8 +151,11 @@ def best_run(found: Sequence[Candidate]) -> list[Candidate]:
     """By base: how far a run from there leads, and with which object it begins."""
     for base in sorted(by_base, reverse=True):
         best[base] = max(
-            (best[end][0] if (end := one.name.last + 1) in best else end, one)
-            for one in by_base[base]
+            (
+                (best[end][0] if (end := one.name.last + 1) in best else end, one)
+                for one in by_base[base]
+            ),
+            key=lambda row: (row[0], row[1].name.leader_epoch, row[1].key),
         )
     run: list[Candidate] = []
     end = 0

@@ -15,15 +15,16 @@ from typing import NamedTuple
 
 from tierlog.cold.entry import Entry
 from tierlog.cold.garbage_codec import EXPIRED_MAX
-from tierlog.cold.head import DELETE_RECORDS, Expired, Garbage, Head, PageRef
+from tierlog.cold.head import DELETE_RECORDS, MERGE, Expired, Garbage, Head, PageRef
 from tierlog.cold.layout import SEGMENTS
 from tierlog.cold.tree import Opened, from_start, needed_skips, open_index, open_leaf
 from tierlog.hot.epochs import LeaderEpochs
 from tierlog.types import Offset
 
 GARBAGE_SEGMENTS_MAX = 128
-"""Segments that stand in HEAD's garbage by themselves, some 70 bytes each. More wait: until some
-are deleted, or until their leaf page goes whole."""
+"""Expired segments that stand in HEAD's garbage by themselves, some 70 bytes each. More wait: until
+some are deleted, or until their leaf page goes whole. Merged ones have a bound of their own
+(`merger`): a partition that merges all the time would leave no room for what expires."""
 GARBAGE_ITEMS_MAX = 1024
 """Of all kinds. A day of 128 MiB segments at 100 MB/s are 250 leaf pages."""
 SHED_MAX = 256
@@ -78,7 +79,14 @@ def _room(head: Head) -> int:
 
 
 def _segments_room(head: Head) -> int:
-    return GARBAGE_SEGMENTS_MAX - sum(one.key.startswith(SEGMENTS) for one in head.garbage)
+    return GARBAGE_SEGMENTS_MAX - garbage_segments(head, merged=False)
+
+
+def garbage_segments(head: Head, *, merged: bool) -> int:
+    """Segments that stand in HEAD's garbage by themselves: merged away, or expired."""
+    return sum(
+        one.key.startswith(SEGMENTS) and (one.why == MERGE) == merged for one in head.garbage
+    )
 
 
 def garbage_of(entry: Entry, reason: Expired, *, not_before_ms: int) -> Garbage:

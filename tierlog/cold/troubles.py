@@ -23,6 +23,23 @@ class LogDamaged(ColdError):
         self.end = end
 
 
+class SegmentDamaged(ColdError):
+    """A sealed segment that is not in the bucket has rotted: nothing from there on is published."""
+
+    kind: ClassVar[Kind] = Kind.CORRUPT
+
+    def __init__(self, path: str, reason: str, *, start: Offset, end: Offset, of: str) -> None:
+        """`[start, end)` is what cannot be read."""
+        super().__init__(
+            f"{object_of(path, of)}: offsets [{start}, {end}) are damaged and not in the bucket "
+            f"({reason}); nothing from {start} on is uploaded. Bring the file back from a copy "
+            f"while the node is stopped, or delete the records up to {end}"
+        )
+        self.path = path
+        self.start = start
+        self.end = end
+
+
 class LogDiverged(ColdError):
     """The local log disagrees with the bucket, which counts: stop appending, begin it anew."""
 

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from tierlog.cold import sending, tree
+from tierlog.cold import sending, soundness, tree
 from tierlog.cold.cell import pause
 from tierlog.cold.changes import Append, MoveLogStart
 from tierlog.cold.choosing import (
@@ -32,6 +32,7 @@ from tierlog.cold.choosing import (
     upcoming,
 )
 from tierlog.cold.entry import Entry
+from tierlog.cold.errors import SegmentUnsound
 from tierlog.cold.head import Head
 from tierlog.cold.layout import segment_key
 from tierlog.cold.prefix import ColdPrefix
@@ -230,6 +231,9 @@ class PartitionUploader:
             if following.segment in self.log.sealed():
                 raise
             return None
+        except SegmentUnsound as fault:
+            following = await self._past_damage(following, head, fault)
+            staged = await self._stage_new(following, head)
         self._stage_ahead(following, head)
         for attempt in range(SENDS_MAX):
             try:
@@ -243,6 +247,17 @@ class PartitionUploader:
         self._stats.uploaded_bytes += entry.size
         self._stats.uploaded_segments += 1
         return Sent(entry=entry, torn_from=following.torn_from)
+
+    async def _past_damage(
+        self, following: Upcoming, head: Head, fault: SegmentUnsound
+    ) -> Upcoming:
+        deleted_to = max(self.log.trimmed_to, head.log_start)
+        rest = await soundness.rest_of(
+            self._env, following, deleted_to=deleted_to, fault=fault, of=self.name
+        )
+        if self._sent:
+            await self._publish()  # What follows is not adjacent: its commit is one of its own.
+        return rest
 
     async def _send_once(self, staged: Staged) -> Entry:
         entry = replace(staged.entry, key=self._new_key(staged.entry.base, staged.entry.last))

@@ -177,11 +177,19 @@ async def first_at_time(
     partition: Partition, timestamp: TimestampMs, call: Call
 ) -> tuple[int, int] | None:
     """In the bucket first, where the older records are; then in the local log."""
-    if (cold := partition.older) is not None and (proxy := call.node.proxy) is not None:
-        found = await proxy.search_time(cold, timestamp, start=partition.log_start)
-        if found is not None:
+    searched_to = Offset(0)
+    while True:
+        local_start = partition.log.log_start
+        start = max(partition.log_start, searched_to)
+        if (cold := partition.older) is not None and (proxy := call.node.proxy) is not None:
+            found = await proxy.search_time(cold, timestamp, start=start)
+            if found is not None:
+                return found
+        found = await call.node.searches.run(partition.log.search_time(timestamp))
+        if partition.cold is None or partition.log.log_start == local_start:
             return found
-    return await call.node.searches.run(partition.log.search_time(timestamp))
+        # Segments left the disk under the search, perhaps unseen: they are in the bucket now.
+        searched_to = local_start
 
 
 async def latest_by_time(partition: Partition, call: Call) -> tuple[int, int] | None:
