@@ -20,6 +20,8 @@ class Bench:
         self.limits = limits
         self.now_ms = 1_000
         self.replies: dict[int, Any] = {}
+        self.replied_ms: dict[int, int] = {}
+        """When each of them was given."""
         self.log: list[tuple[bytes, bytes | None]] = []
         self._tickets = 0
         self._ids = 0
@@ -49,6 +51,7 @@ class Bench:
         for ticket, value in step.replies:
             assert ticket not in self.replies, "nobody is answered twice"
             self.replies[ticket] = value
+            self.replied_ms[ticket] = self.now_ms
 
     def ticket(self) -> int:
         self._tickets += 1

@@ -398,6 +398,56 @@ def test_a_static_member_may_miss_a_rebalance_within_its_session(bench: Bench) -
     assert bench.replies[waiting].error is ErrorCode.NONE
 
 
+# 16: who was answered is known
+
+
+def waiting_for_its_leader(bench: Bench) -> tuple[str, str, int]:
+    """Leader and follower, and the ticket of the follower's sync."""
+    leader, follower = (bench.member() for _ in range(2))
+    for one in (leader, follower):
+        bench.ask_join(one)
+    bench.wait(5)
+    return leader, follower, bench.ask_sync(follower, 1)
+
+
+def assert_told_to_join_and_known(bench: Bench, follower: str, ticket: int) -> None:
+    assert bench.replies[ticket].error is ErrorCode.REBALANCE_IN_PROGRESS
+    bench.wait(bench.replied_ms[ticket] + 9_000 - bench.now_ms)
+    assert bench.beat(follower, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    again = bench.join(follower)
+    assert (again.error, again.generation, again.leader) == (0, 2, follower)
+
+
+def test_pitfall_16_a_follower_is_known_after_its_leader_died_before_the_sync(
+    bench: Bench,
+) -> None:
+    _, follower, ticket = waiting_for_its_leader(bench)
+    bench.wait(9_999)
+    assert list(bench.group.members) == [follower], "the leader's session is over"
+    assert_told_to_join_and_known(bench, follower, ticket)
+
+
+def test_pitfall_16_a_follower_is_known_after_its_leader_was_too_slow_to_assign(
+    bench: Bench,
+) -> None:
+    leader, follower, ticket = waiting_for_its_leader(bench)
+    while ticket not in bench.replies:
+        bench.wait(3_000)
+        bench.beat(leader, 1)
+    assert bench.replied_ms[ticket] == 1_000 + 60_000, "to sync there is as long as to join"
+    assert_told_to_join_and_known(bench, follower, ticket)
+
+
+def test_pitfall_16_a_sync_that_comes_while_others_join_is_a_sign_of_life(bench: Bench) -> None:
+    leader, follower = bench.stable(2)
+    bench.ask_join(leader)
+    bench.wait(9_000)
+    ticket = bench.ask_sync(follower, 1)
+    assert bench.replies[ticket].error is ErrorCode.REBALANCE_IN_PROGRESS
+    bench.wait(9_000)
+    assert bench.join(follower).error is ErrorCode.NONE
+
+
 # Restarts
 
 

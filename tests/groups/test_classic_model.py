@@ -2,8 +2,8 @@
 
 The model knows what each member was told last and when. Held against it: in one generation nobody
 has what somebody else has; whoever waits is answered once, within the longest rebalance timeout;
-who is in the generation and was heard of lately is known (pitfall 16) and may commit; who is not
-may do neither; and a restart forgets nothing that anybody was told.
+who is in the generation and was heard of, or answered, lately is known (pitfall 16) and may commit;
+who is not may do neither; and a restart forgets nothing that anybody was told.
 """
 
 from dataclasses import dataclass, field
@@ -36,6 +36,8 @@ class Person:
     """Tickets that were not answered yet, and since when."""
     stable_ms: int | None = None
     """When it was last told that it is in a complete generation."""
+    called_ms: int | None = None
+    """When it was last told to join again, by a coordinator that is still there."""
     is_fenced: bool = False
     """Somebody else has its name now."""
 
@@ -65,6 +67,19 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def join_again(self, data: Any) -> None:
         self.join(self.draw(data))
 
+    @precondition(lambda self: self.people)
+    @rule()
+    def all_join_and_followers_sync(self) -> None:
+        """As far as a rebalance gets without its leader."""
+        for person in self.people:
+            if not person.asked:
+                self.join(person)
+            if not person.id or person.generation < 0:
+                self.join(person)
+        for person in self.people:
+            if not person.asked and not person.to_assign and person.generation > 0:
+                self.wait_for(person, self.bench.ask_sync(person.id, person.generation))
+
     def join(self, person: Person) -> None:
         takes_name = not person.id and person.instance_id is not None
         ticket = self.bench.ask_join(
@@ -73,13 +88,13 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
         )
-        person.stable_ms = None
+        person.stable_ms = person.called_ms = None
         self.wait_for(person, ticket)
         if takes_name:
             person.is_fenced = False  # Though another one may have had it meanwhile.
             for other in self.people:
                 if other is not person and other.instance_id == person.instance_id:
-                    other.is_fenced, other.stable_ms = True, None
+                    other.is_fenced, other.stable_ms, other.called_ms = True, None, None
 
     @precondition(lambda self: any(one.generation > 0 for one in self.people))
     @rule(data=st.data())
@@ -149,6 +164,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self.bench.restart()
         for person in self.people:
             person.asked.clear()
+            person.called_ms = None
 
     # What the model makes of it
 
@@ -158,9 +174,10 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
     def is_in(self, person: Person) -> bool:
         """In the generation it was told of, for all it can know."""
-        is_fresh = (
-            person.stable_ms is not None and self.bench.now_ms - person.stable_ms < SESSION_MS
+        since_ms = max(
+            one for one in (person.stable_ms, person.called_ms, -SESSION_MS) if one is not None
         )
+        is_fresh = self.bench.now_ms - since_ms < SESSION_MS
         return is_fresh and not person.asked and not person.is_fenced
 
     def wait_for(self, person: Person, ticket: int) -> None:
@@ -171,9 +188,9 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         for person in self.people:
             for ticket in [one for one in person.asked if one in self.bench.replies]:
                 del person.asked[ticket]
-                self.hear(person, self.bench.replies[ticket])
+                self.hear(person, self.bench.replies[ticket], self.bench.replied_ms[ticket])
 
-    def hear(self, person: Person, reply: Joined | Synced) -> None:
+    def hear(self, person: Person, reply: Joined | Synced, at_ms: int) -> None:
         if isinstance(reply, Joined):
             if reply.member_id and reply.error in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
                 person.id = reply.member_id
@@ -183,10 +200,12 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             if reply.error is ErrorCode.UNKNOWN_MEMBER_ID:
                 person.id, person.generation = "", -1
         elif reply.error is ErrorCode.NONE:
-            self.hear_share(person, reply.assignment)
+            self.hear_share(person, reply.assignment, at_ms)
+        elif reply.error is ErrorCode.REBALANCE_IN_PROGRESS and not person.is_fenced:
+            person.called_ms = at_ms
 
-    def hear_share(self, person: Person, assignment: bytes) -> None:
-        person.stable_ms = None if person.is_fenced else self.bench.now_ms
+    def hear_share(self, person: Person, assignment: bytes, at_ms: int) -> None:
+        person.stable_ms = None if person.is_fenced else at_ms
         self.generation_told = max(self.generation_told, person.generation)
         name = person.instance_id or person.id
         for partition in assignment:

@@ -456,6 +456,25 @@ def test_offsets_outlive_the_last_member_for_their_whole_time(bench: ConsumerBen
     assert not bench.machine.offsets.get(GROUP)
 
 
+def test_a_member_between_two_looks_begins_the_time_of_an_empty_group_anew() -> None:
+    day_ms = 86_400_000
+    bench = ConsumerBench(replace(LIMITS, offsets_retention_ms=day_ms))
+    bench.arrive("a")
+    bench.commit("a", 1, 0)
+    bench.send("a", -1)
+    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    bench.now_ms += day_ms - 1_000
+    bench.arrive("b")
+    bench.now_ms += 500
+    bench.send("b", -1)
+    bench.now_ms += 500
+    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    assert bench.machine.committed(GROUP), "it had a member a moment ago"
+    bench.now_ms += day_ms
+    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    assert bench.machine.group_ids() == []
+
+
 def test_offsets_of_topics_that_are_read_cannot_be_deleted(bench: ConsumerBench) -> None:
     (one,) = settled(bench, 1)
     bench.commit(one.id, 1, 0)

@@ -128,8 +128,6 @@ class ClassicGroup:
             self._join_again(join, ticket, now, step)
 
     def _refusal_of(self, join: Join) -> ErrorCode | None:
-        if self.state is State.DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not self._agrees(join):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         known = self._statics.get(join.instance_id) if join.instance_id is not None else None
@@ -294,6 +292,8 @@ class ClassicGroup:
                 if member.syncing is not None:
                     step.reply(member.syncing, Synced(error=ErrorCode.REBALANCE_IN_PROGRESS))
                     member.syncing = None
+                    # It may have waited for longer than a session: now it is its turn to speak.
+                    self._hear(member, now)
             self.state = State.PREPARING
             self._begin_joining(now, is_first=was_empty)
         self._complete_if_all_joined(now, step)
@@ -378,13 +378,14 @@ class ClassicGroup:
         error = self._check(sync.member_id, sync.instance_id, sync.generation)
         if error is ErrorCode.NONE and not self._speaks(sync.protocol_type, sync.protocol):
             error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if error is ErrorCode.NONE and self.state is State.PREPARING:
-            error = ErrorCode.REBALANCE_IN_PROGRESS
         if error is not ErrorCode.NONE:
             step.reply(ticket, Synced(error=error))
             return
         member = self.members[sync.member_id]
         self._hear(member, now)
+        if self.state is State.PREPARING:
+            step.reply(ticket, Synced(error=ErrorCode.REBALANCE_IN_PROGRESS))
+            return
         if self.state is State.STABLE:
             step.reply(ticket, self._synced(member))
             return
@@ -430,8 +431,6 @@ class ClassicGroup:
         return error
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        if self.state is State.DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if instance_id is not None and (known := self._statics.get(instance_id)) is not None:
             return ErrorCode.NONE if known == member_id else ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
@@ -439,8 +438,6 @@ class ClassicGroup:
     def check_commit(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         """Whether its members' offsets may be written by whoever says that. An empty group takes
         them from anybody who claims no generation: tools, and consumers that assign themselves."""
-        if self.state is State.DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.state is State.EMPTY:
             return ErrorCode.NONE
         error = self._check(member_id, instance_id, generation)

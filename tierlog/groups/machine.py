@@ -101,6 +101,7 @@ class GroupMachine:
         group.apply(key, value)
         if isinstance(key, EpochKey) and value is None:
             del self.groups[key.group]
+            self._empty_since.pop(key.group, None)
 
     def _apply_offset(self, key: OffsetKey, value: OffsetValue | None) -> None:
         of_group = self.offsets.setdefault(key.group, {})
@@ -212,6 +213,7 @@ class GroupMachine:
         except InvalidPattern as error:
             return _refused(ticket, ErrorCode.INVALID_REGULAR_EXPRESSION, str(error))
         self.groups[beat.group] = group
+        self._empty_since.pop(beat.group, None)  # Or it is from now on: the next look counts anew.
         self._arm(group)
         return step
 
@@ -412,7 +414,6 @@ class GroupMachine:
             is_old = now.wall_ms - since >= self._limits.offsets_retention_ms
             if group is not None and not kept and is_old and not group.members:
                 step.records += self._group_tombstones(group_id)
-                self._empty_since.pop(group_id, None)
         return step
 
     def _since(self, group_id: str, group: Group | None, now: Now) -> int:
