@@ -55,7 +55,12 @@ def forecast(run: Run, *, book: PriceBook | None = None) -> dict[str, float]:
         ),
         # Whole segments: a run does not last long enough for them to roll by time.
         tiering=Tiering(
-            segment=run.segment, roll=100 * YEAR, local_retention=run.seconds, sweeps_per_day=0.0
+            segment=run.segment,
+            roll=100 * YEAR,
+            local_retention=run.seconds,
+            sweeps_per_day=0.0,
+            scrub_every=0.0,
+            scrub_ask_every=0.0,
         ),
         reads=Reads(replay=run.bytes * run.replays, cache=0.0),
         parquet=Parquet(enabled=False),

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from cost_model.derive import Derived
 from cost_model.flow import MIN_TRANSITION
 from cost_model.reading import cold_bytes
+from cost_model.scrubbing import SCRUB
 from cost_model.units import GIB, KIB, brief_duration, brief_size
 from cost_model.usage import ClassUsage
 
 WORTH_MOVING = 1e6
 """A transition into IA pays back within a month only for objects above about 1 MB."""
-SLOW_FIRST_BYTE = 60.0
+SCRUB_SHARE = 0.2
+"""Of what the bytes cost to keep: a scrub that retrieves for more is worth a word."""
 EARLY_SHARE = 0.05
 SMALL_LOG = 1e12
 """Active segments below a terabyte are not worth a word."""
@@ -52,11 +54,35 @@ def _store(derived: Derived, usages: list[ClassUsage]) -> Iterator[str]:
                 f"{brief_size(usage.early_bytes)} are paid for after deletion"
             )
     for stage in tiering.classes:
-        wait = derived.book.classes[stage.storage_class].first_byte_s
-        if wait > SLOW_FIRST_BYTE:
+        known = derived.book.classes[stage.storage_class]
+        if known.is_archive:
             yield (
-                f"the first byte from {stage.storage_class} takes {brief_duration(wait)}: "
-                "consumers of that age will time out"
+                f"the first byte from {stage.storage_class} takes "
+                f"{brief_duration(known.first_byte_s)} and a restore, which tierlog never asks "
+                "for: consumers, replays and scrubs of that age fail"
+            )
+    yield from _scrubs(derived, usages)
+
+
+def _scrubs(derived: Derived, usages: list[ClassUsage]) -> Iterator[str]:
+    """Retrieval that nobody asked for, beside what the bytes cost to keep."""
+    for usage in usages:
+        known = derived.book.classes[usage.storage_class]
+        key = f"{known.prices}.retrieval"
+        if not usage.what.startswith(SCRUB) or key not in derived.book:
+            continue
+        paid = usage.retrieved_bytes / derived.gb * derived.book[key].value
+        held = sum(
+            each.stored_bytes
+            for each in usages
+            if each.storage_class == known.name and f"{SCRUB} {each.what}" == usage.what
+        )
+        if paid > SCRUB_SHARE * held / derived.gb * derived.book[known.storage_price].value > 0:
+            every = derived.scenario.tiering.scrub_every
+            yield (
+                f"the scrubber reads every byte in {brief_duration(every)}, which is "
+                f"${paid:,.0f} a month of retrieval from {known.name}: a longer "
+                "tierlog.scrub.byte.period.ms costs less and finds damage later"
             )
 
 

@@ -50,11 +50,11 @@ def _crossing(derived: Derived, what: str, size: float, share: float) -> Line:
     )
 
 
-def edge_lines(derived: Derived, *, uploaded: float) -> Iterator[Line]:
-    """NAT, other regions, the internet."""
+def edge_lines(derived: Derived, *, moved: float) -> Iterator[Line]:
+    """NAT, other regions, the internet. `moved`: between node and store, cold reads aside."""
     scenario, book = derived.scenario, derived.book
     if scenario.tiering.endpoint == "nat":
-        through = uploaded + cold_bytes(derived)
+        through = moved + cold_bytes(derived)
         zones = scenario.cluster.zones
         yield Line(
             item="NAT: bytes to and from the store",

@@ -11,6 +11,7 @@ from cost_model.network import edge_lines, zone_lines
 from cost_model.prices import PriceBook, default_book
 from cost_model.reading import shares, with_reads
 from cost_model.scenario import Scenario
+from cost_model.scrubbing import SCRUB, scrub_usages
 from cost_model.usage import ClassUsage, store_lines
 from cost_model.work import conversion_lines, erasure_usages, key_lines, replay_lines
 
@@ -31,7 +32,7 @@ def flows_of(derived: Derived) -> list[Flow]:
 
 
 def usages_of(derived: Derived) -> list[ClassUsage]:
-    """What every class is asked for, by writes, reads and erasure."""
+    """What every class is asked for, by writes, reads, erasure and scrubs."""
     usages: list[ClassUsage] = []
     for flow in flows_of(derived):
         usages += usages_with_demand(flow, steady_usages(flow, derived), derived)
@@ -43,17 +44,22 @@ def usages_with_demand(
 ) -> list[ClassUsage]:
     """`parts` says which share of reads each class serves, where that is not the steady one."""
     read = with_reads(flow, usages, derived, parts or shares(flow, derived))
-    return read + erasure_usages(flow, derived, parts)
+    return [
+        *read,
+        *erasure_usages(flow, derived, parts),
+        *scrub_usages(flow, usages, derived),
+    ]
 
 
 def assemble(derived: Derived, usages: list[ClassUsage], *, warnings: Iterable[str] = ()) -> Bill:
     """Quantities in, bill out."""
     uploaded = sum((each.uploaded_bytes for each in usages), 0.0)
+    scrubbed = sum((each.retrieved_bytes for each in usages if each.what.startswith(SCRUB)), 0.0)
     groups: dict[str, list[Line]] = {
         "brokers": list(broker_lines(derived)),
         "disks": list(disk_lines(derived)),
         "store": store_lines(usages, derived.book, gb=derived.gb),
-        "network": [*zone_lines(derived), *edge_lines(derived, uploaded=uploaded)],
+        "network": [*zone_lines(derived), *edge_lines(derived, moved=uploaded + scrubbed)],
         "compute": [*conversion_lines(derived), *replay_lines(derived)],
         "keys": list(key_lines(derived, usages)),
         "hardware": list(hardware_lines(derived, usages)),

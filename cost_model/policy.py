@@ -36,7 +36,10 @@ def topic_settings(scenario: Scenario) -> dict[str, str]:
 
 
 def node_settings(scenario: Scenario) -> dict[str, str]:
-    return {"tierlog.cache.bytes": str(round(scenario.reads.cache))}
+    """As `tierlog serve --set` takes them."""
+    every = scenario.tiering.scrub_every
+    scrub = {"tierlog.scrub.byte.period.ms": _ms(every)} if every else {}
+    return {"tierlog.cache.bytes": str(round(scenario.reads.cache)), **scrub}
 
 
 def lifecycle(scenario: Scenario, *, prefix: str = "") -> dict[str, Any]:

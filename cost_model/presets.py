@@ -34,6 +34,8 @@ def kafka_tiered(scenario: Scenario) -> Scenario:
         single_put=25 * MIB,
         part=25 * MIB,
         publish_puts=0.0,
+        scrub_every=0.0,
+        scrub_ask_every=0.0,
         classes=(Stage(storage_class="STANDARD", after=0.0),),
     )
     return replace(_kafka(scenario), name="kafka tiered", tiering=tiering)

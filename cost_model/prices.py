@@ -45,6 +45,10 @@ class Price:
     """The same as a float, for arrays of draws."""
 
 
+ARCHIVE_FIRST_BYTE = 60.0
+"""Seconds. Whoever answers later answers no read at all."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageClass:
     """What a storage class asks beside its prices."""
@@ -58,6 +62,11 @@ class StorageClass:
     zones: int
     volume_tiers_gb: tuple[float, ...] = ()
     """Where the next, cheaper price begins. Such a class has prices `storage.tier1` and so on."""
+
+    @property
+    def is_archive(self) -> bool:
+        """Bytes must be restored before they can be read, which tierlog never asks for."""
+        return self.first_byte_s > ARCHIVE_FIRST_BYTE
 
     @property
     def storage_price(self) -> str:

@@ -139,6 +139,14 @@ class Tiering(Section):
     sweeps_per_day: float = setting(
         Kind.NUMBER, 0.15, "full listings in search of orphans; tierlog's are weekly"
     )
+    scrub_every: float = setting(
+        Kind.DURATION,
+        90 * DAY,
+        "every byte is read once in it, and pays retrieval; tierlog.scrub.byte.period.ms; 0: never",
+    )
+    scrub_ask_every: float = setting(
+        Kind.DURATION, 7 * DAY, "every object is asked for once in it; tierlog's own; 0: never"
+    )
     noncurrent: float = setting(
         Kind.DURATION, 0.0, "how long versioning keeps deleted bytes; 0: no versioning"
     )

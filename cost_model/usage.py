@@ -39,13 +39,16 @@ class ClassUsage:
     uploaded_bytes: float = 0.0
     puts: float = 0.0
     gets: float = 0.0
+    heads: float = 0.0
+    """Asking for an object: billed as a GET."""
     lists: float = 0.0
     transitions: float = 0.0
     """Objects that lifecycle rules moved into this class."""
     retrieved_bytes: float = 0.0
     retrieval_requests: float = 0.0
     words: Mapping[str, Callable[[], str]] = field(default_factory=dict, compare=False, repr=False)
-    """How figures came about, by the kind of their line: storage, put, list, get, transition."""
+    """How figures came about, by the kind of their line: storage, put, list, get, head, transition,
+    retrieval."""
 
 
 def store_lines(usages: Iterable[ClassUsage], book: PriceBook, *, gb: float) -> list[Line]:
@@ -106,6 +109,7 @@ def _request_price(known: StorageClass, kind: str) -> str:
     """The key of a request's price. S3 bills a listing as STANDARD, whatever class it shows."""
     if kind == "list":
         return LIST_PRICE if known.prices.startswith("s3.") else f"{known.prices}.put"
+    kind = "get" if kind == "head" else kind
     return f"{known.prices}.{kind}"
 
 
@@ -143,6 +147,7 @@ def _requests(
         ("PUT requests", usage.puts, "put"),
         ("LIST requests", usage.lists, "list"),
         ("GET requests", usage.gets, "get"),
+        ("HEAD requests", usage.heads, "head"),
         ("transition requests", usage.transitions, "transition"),
         ("retrieval requests", usage.retrieval_requests, "retrieval_request"),
     ]
@@ -166,7 +171,7 @@ def _requests(
                 item=f"{label}: {what}",
                 quantity=Quantity(size / gb, Unit.GB),
                 price=book[key],
-                how=partial(_size_a_month, size),
+                how=usage.words.get(kind, partial(_size_a_month, size)),
             )
 
 

@@ -79,13 +79,20 @@ class Tiered:
 Scenario = Callable[[Tiered], Awaitable[None]]
 
 
-async def live(world: SimWorld, bucket: SimBucket, scenario: Scenario, *, away: bool) -> None:
+async def live(
+    world: SimWorld,
+    bucket: SimBucket,
+    scenario: Scenario,
+    *,
+    away: bool,
+    settings: NodeSettings,
+) -> None:
     env = world.env(HOST)
     store = Door(bucket, env)
     store.is_closed = away
     directory = LogDirectory(env, f"{DATA}/{LOGS}", reserve_bytes=0)
     metastore = Wedge(await LocalMetaStore.open(env, f"{DATA}/{META}"))
-    node = Node(env, NodeSettings(), metastore, directory, data=DATA, store=store)
+    node = Node(env, settings, metastore, directory, data=DATA, store=store)
     await node.start()
     served = Served(node, metastore, cast("Any", env.disk))
     if not list(node.catalogue.topics):
@@ -97,7 +104,7 @@ async def live(world: SimWorld, bucket: SimBucket, scenario: Scenario, *, away: 
         await node.stop()
 
 
-def play(*scenarios: Scenario, away: bool = False) -> None:
+def play(*scenarios: Scenario, away: bool = False, settings: NodeSettings | None = None) -> None:
     """One life after the other; `away`: the store does not answer when the last of them begins."""
     world = SimWorld(1)
     bucket = SimBucket(world.rng("bucket"), world=world)
@@ -105,7 +112,7 @@ def play(*scenarios: Scenario, away: bool = False) -> None:
     async def run() -> None:
         for number, scenario in enumerate(scenarios):
             is_away = away and number == len(scenarios) - 1
-            life = live(world, bucket, scenario, away=is_away)
+            life = live(world, bucket, scenario, away=is_away, settings=settings or NodeSettings())
             await world.start(HOST, life, what=f"life {number}")
             world.kill(HOST)
 
@@ -198,3 +205,18 @@ def test_what_was_dropped_and_is_not_listed_any_more_is_not_out_of_range() -> No
             tiered.partition.check_cold(1)
 
     play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_read"),
+    [(NodeSettings(tierlog_scrub_byte_period_ms=3_600_000), True), (NodeSettings(), False)],
+)
+def test_every_byte_is_read_in_the_time_that_the_setting_says(
+    settings: NodeSettings, is_read: bool
+) -> None:
+    async def scenario(tiered: Tiered) -> None:
+        await tiered.produce_sealed(b"0", b"1")
+        await asyncio.sleep(2 * 3600)
+        assert (tiered.tier.stats.scrubbed_bytes >= tiered.head().bytes) is is_read
+
+    play(scenario, settings=settings)

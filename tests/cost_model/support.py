@@ -6,6 +6,8 @@ from typing import Any
 from cost_model import Bill, from_dict, plan
 
 DECIMAL = {"gb": "decimal"}
+QUIET = {"scrub_every": "0 d", "scrub_ask_every": "0 d"}
+"""Of `tiering`: no scrubber, where reads by others are looked at."""
 LONG = {"write": "100 MB/s", "retention": "1 year"}
 
 

@@ -8,14 +8,15 @@ from cost_model.errors import NoBreakEven
 from cost_model.presets import PRESETS
 from cost_model.read import with_input
 from cost_model.units import DAY, YEAR
+from tests.cost_model.support import QUIET
 
 FLAT = {
     "workload": {"write": "50 MB/s", "retention": "1 year"},
     "reads": {"replay_from": "segments"},
     "parquet": {"enabled": False},
 }
-STANDARD = from_dict(FLAT | {"name": "standard"})
-IA = from_dict(FLAT | {"name": "ia", "tiering": {"classes": "STANDARD_IA"}})
+STANDARD = from_dict(FLAT | {"name": "standard", "tiering": QUIET})
+IA = from_dict(FLAT | {"name": "ia", "tiering": {"classes": "STANDARD_IA", **QUIET}})
 
 
 def test_both_plans_cost_the_same_at_the_break_even() -> None:

@@ -9,7 +9,7 @@ from cost_model.derive import derive
 from cost_model.network import copies_across
 from cost_model.prices import default_book
 from cost_model.units import GIB
-from tests.cost_model.support import DECIMAL, LONG, bill, part
+from tests.cost_model.support import DECIMAL, LONG, QUIET, bill, part
 
 
 def test_active_segments_are_a_floor_that_local_retention_does_not_lower() -> None:
@@ -35,7 +35,8 @@ def test_a_quiet_partition_rolls_by_time_and_makes_small_objects() -> None:
 
 def test_a_nat_gateway_on_the_way_to_the_store_is_priced_and_told() -> None:
     good, leaky = (
-        bill(workload=LONG, tiering={"endpoint": endpoint}) for endpoint in ("gateway", "nat")
+        bill(workload=LONG, tiering={"endpoint": endpoint, **QUIET})
+        for endpoint in ("gateway", "nat")
     )
     uploaded = 2 * 100e6 * 730 * 3600 / 2**30  # Segments and Parquet.
     assert part(leaky, "NAT: bytes") == pytest.approx(uploaded * 0.045)
@@ -98,7 +99,7 @@ def test_a_replay_from_parquet_reads_the_smaller_copy_and_skips_the_brokers() ->
     reads = {"replay": "100 TB", "engine": "glue"}
     table = {"size_ratio": 0.5}
     broker, parquet = (
-        bill(workload=LONG, parquet=table, reads={**reads, "replay_from": source})
+        bill(workload=LONG, tiering=QUIET, parquet=table, reads={**reads, "replay_from": source})
         for source in ("broker", "parquet")
     )
     assert part(parquet, "replay through brokers") == 0

@@ -39,7 +39,7 @@ MONTH = "US dollars a month"
 WORDS = {
     "components": ["What a month costs, by component", "kafka tiered", "store", MONTH],
     "tornado": [
-        "What moves the bill of $10,136, one input at a time",
+        "What moves the bill of $21,724, one input at a time",
         "workload.write: 15 MB/s to 40 MB/s",
         "at its high end",
     ],
@@ -93,7 +93,7 @@ def test_a_break_even_is_named_in_the_title() -> None:
     heavy = load(EXAMPLES / "replay-heavy.yaml")
     other = preset("kafka-tiered", heavy)
     made = break_even(heavy, other, path="reads.replay", low=1e12, high=2e15)
-    title = "replay-heavy or kafka tiered: they meet at 298 TB"
+    title = "replay-heavy or kafka tiered: they meet at 402 TB"
     assert title in plots.svg(plots.break_even(made))
 
 

@@ -14,7 +14,7 @@ from cost_model.montecarlo import simulate
 from cost_model.plan import flows_of
 from cost_model.prices import default_book
 from cost_model.read import get_input, with_input
-from cost_model.scenario import Reads, Workload
+from cost_model.scenario import Reads, Tiering, Workload
 from cost_model.units import YEAR
 from tests.cost_model.strategies import scenarios
 
@@ -129,7 +129,9 @@ def test_why_reads_are_left_out_there() -> None:
     """Ten times the bytes in objects of ten times the size: the same terabyte, a tenth of the
     indexes and of the last, short chunks. That is what the store bills, and no slip of ours."""
     quiet = Scenario(
-        workload=Workload(write=1e5, partitions=1000), reads=Reads(replay=1e12, cache=0.0)
+        workload=Workload(write=1e5, partitions=1000),
+        tiering=Tiering(scrub_every=0.0),
+        reads=Reads(replay=1e12, cache=0.0),
     )
     busy = with_input(quiet, "workload.write", 1e6)
     few, many = (

@@ -8,7 +8,7 @@ from cost_model.flow import upload_requests
 from cost_model.prices import default_book
 from cost_model.scenario import Tiering
 from cost_model.units import MIB
-from tests.cost_model.support import DECIMAL, LONG, bill, part
+from tests.cost_model.support import DECIMAL, LONG, QUIET, bill, part
 
 PLUGIN = {"single_put": "25 MiB", "part": "25 MiB"}
 """Of Kafka's S3 plugin, for which these figures were reckoned."""
@@ -66,7 +66,7 @@ def test_transitions_of_three_objects_a_segment(segment: str, usd_per_tb: float)
 def test_a_replay_of_100_tb_pays_requests_and_retrieval(name: str, usd: float) -> None:
     made = bill(
         workload=LONG,
-        tiering={"classes": name},
+        tiering={"classes": name, **QUIET},
         reads={"replay": "100 TB", "replay_from": "segments", "chunk": "4 MiB", "index_gets": 0},
         parquet={"enabled": False},
         billing=DECIMAL,
@@ -80,7 +80,7 @@ def test_a_replay_of_100_tb_pays_requests_and_retrieval(name: str, usd: float) -
 def test_small_chunks_multiply_the_requests(name: str, usd: float) -> None:
     made = bill(
         workload=LONG,
-        tiering={"classes": name},
+        tiering={"classes": name, **QUIET},
         reads={"replay": "1 TB", "replay_from": "segments", "chunk": "64 KiB"},
         parquet={"enabled": False},
     )
@@ -258,6 +258,7 @@ def test_the_cache_saves_requests_as_far_as_it_holds_what_is_read_again() -> Non
             bill(
                 workload=LONG,
                 cluster={"brokers": 6},
+                tiering=QUIET,
                 reads={**reads, "cache": cache},
                 parquet={"enabled": False},
             ),

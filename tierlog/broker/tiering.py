@@ -20,6 +20,7 @@ from tierlog.cold.head import Incarnation
 from tierlog.cold.refusals import ForeignIncarnation, HeadMissing
 from tierlog.cold.restore import find_clusters
 from tierlog.cold.scrubber import Scrubber
+from tierlog.cold.scrubsettings import ScrubSettings
 from tierlog.cold.tier import ColdTier
 from tierlog.cold.tieredpartition import STORE_AWAY
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
@@ -130,6 +131,7 @@ class Tiering:
             path=f"{data}/{COLD}",
             stats=self.tier.stats,
             probe=partial(probe, store, env.rng),
+            settings=ScrubSettings(byte_period_ms=settings.tierlog_scrub_byte_period_ms),
         )
         self.tier.chores.append(self.scrubber)
         # Workers of their own: a conversion takes longer than an upload may wait.

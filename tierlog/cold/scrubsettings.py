@@ -1,4 +1,5 @@
-"""How often the scrubber looks at what. Values, and no settings of a node: good for all of them."""
+"""How often the scrubber looks at what. Good for all nodes, but for the time in which every byte is
+read: it has its price where a store bills retrieval, and is a node's to choose."""
 
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ class ScrubSettings:
     manifest_period_ms: int = DAY_MS
     object_period_ms: int = 7 * DAY_MS
     byte_period_ms: int = 90 * DAY_MS
+    """`tierlog.scrub.byte.period.ms`."""
     probe_period_ms: int = 3_600_000
     """75 requests each."""
     bytes_per_second: float = 64 << 20

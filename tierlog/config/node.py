@@ -137,6 +137,16 @@ class NodeSettings:
         "Time between two looks at whether a partition has small segments to merge.",
         at_least=1,
     )
+    # A quarter: as often as it takes to notice decay before versions and copies are gone. Where the
+    # store bills retrieval, every byte pays it once in this time.
+    tierlog_scrub_byte_period_ms: int = long(
+        "tierlog.scrub.byte.period.ms",
+        90 * DAY_MS,
+        "The scrubber reads every byte in the store once in this time. Lengthen it where the "
+        "storage class bills retrieval.",
+        at_least=60 * MINUTE_MS,
+        at_most=100 * 365 * DAY_MS,
+    )
 
     # Topics.
     auto_create_topics_enable: bool = flag(

@@ -345,7 +345,8 @@ COLD_TIER: Final = (
     Family(
         "tierlog_scrub_bytes_total",
         "counter",
-        "Bytes of objects that were read to their end and compared; each once in 90 days.",
+        "Bytes of objects that were read to their end and compared; each once in "
+        "`tierlog.scrub.byte.period.ms`.",
         of_tier(lambda tier: tier.stats.scrubbed_bytes),
     ),
 )
