@@ -8,11 +8,12 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cold.segments import KEY, a_segment, new_scan, scanned
+from tests.cold.segments import KEY, Segment, a_segment, new_scan, scanned
 from tests.hot.support import batch
 from tierlog.cold import merkle
 from tierlog.cold.entry_codec import SAMPLES_MAX
 from tierlog.cold.errors import SegmentUnsound
+from tierlog.cold.segment_object import GAPS_MAX, parse_tail
 from tierlog.hot.epochs import EpochStart
 from tierlog.records.attributes import Codec
 from tierlog.records.batch import patch_offset
@@ -162,6 +163,52 @@ def test_a_hole_is_refused_unless_it_is_accounted_for() -> None:
     with pytest.raises(SegmentUnsound, match="expected"):
         scanned(holed, gaps=[(SEGMENT.last + 1, last - 1)])
     assert scanned(holed, gaps=[(SEGMENT.last + 1, last)]).entry.last == last
+
+
+def without(segment: Segment, *gone: int) -> Segment:
+    """As a cleaning leaves it that took these batches."""
+    bounds = [*pairwise((*segment.positions, len(segment.data)))]
+    kept = [bounds[number] for number in range(len(bounds)) if number not in gone]
+    data = b"".join(segment.data[start:end] for start, end in kept)
+    return segment._replace(data=data)
+
+
+def test_gaps_that_a_cleaning_left_are_noted_and_make_the_same_object_again() -> None:
+    cleaned = without(SEGMENT, 0, 1, 7)
+    with pytest.raises(SegmentUnsound, match="expected 1000"):
+        scanned(cleaned)
+    tail = scanned(cleaned, gaps=None)
+    starts = [parse_header(SEGMENT.data, SEGMENT.positions[each]) for each in (2, 7, 8)]
+    gaps = [(1000, starts[0].base_offset), (starts[1].base_offset, starts[2].base_offset)]
+    size = len(cleaned.data) + len(tail.data)
+    assert parse_tail(tail.data, object_size=size, key=KEY).gaps == tuple(gaps)
+    assert tail.entry.samples[0] == (1000, 0)
+    assert scanned(cleaned, gaps=gaps) == tail
+    # What goes back is damage, whatever a log was.
+    with pytest.raises(SegmentUnsound, match="expected"):
+        scanned(SEGMENT._replace(data=SEGMENT.data + SEGMENT.data), gaps=None)
+
+
+def test_more_gaps_than_a_footer_has_room_for_are_refused() -> None:
+    long = a_segment(2 * GAPS_MAX + 5, value=b"")
+    with pytest.raises(SegmentUnsound, match="expected"):
+        scanned(without(long, *range(1, 2 * GAPS_MAX + 4, 2)), gaps=None)
+    assert scanned(without(long, *range(1, 2 * GAPS_MAX, 2)), gaps=None).entry.last == long.last
+
+
+def test_leader_epochs_may_begin_in_a_gap_and_be_gone_with_their_batches() -> None:
+    segment = a_segment(6, epochs=(3, 5, 6))
+    second, third = (parse_header(segment.data, segment.positions[each]) for each in (2, 4))
+    known = lineage_of((3, 900), (5, second.base_offset), (6, third.base_offset))
+    entry = scanned(without(segment, 2), gaps=None, lineage=known).entry
+    assert entry.leader_epochs == tuple(known)
+    entry = scanned(without(segment, 0, 1, 2), gaps=None, lineage=known).entry
+    assert entry.leader_epochs == tuple(known[1:])
+    entry = scanned(without(segment, 2, 3), gaps=None, lineage=known).entry
+    assert entry.leader_epochs == (known[0], known[2])
+    known[1:2] = lineage_of((5, second.base_offset - 1))
+    with pytest.raises(SegmentUnsound, match="leader epochs"):
+        scanned(without(segment, 2), gaps=None, lineage=known)
 
 
 def test_a_length_beyond_all_measure_is_refused_before_it_is_waited_for() -> None:

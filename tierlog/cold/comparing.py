@@ -80,6 +80,7 @@ def _difference(disk: Disk, stretches: Sequence[Stretch], place: Place, entry: E
         base=entry.base,
         last=entry.last,
         size=sum(one.end - one.start for one in stretches),
+        gaps=None,  # Whether they are those of the object its Merkle root tells.
     )
     try:
         for path, start, end in stretches:

@@ -66,17 +66,22 @@ class SegmentScan:
         base: Offset,
         last: Offset,
         size: int,
-        gaps: Iterable[tuple[Offset, Offset]] = (),
+        gaps: Iterable[tuple[Offset, Offset]] | None = (),
         index_interval_bytes: int = INDEX_INTERVAL_BYTES,
     ) -> None:
-        """`gaps` are the ranges of offsets inside that no batch has, and that are accounted for."""
+        """`gaps` are the ranges of offsets inside that no batch has, and that are accounted for.
+        None: a log that was compacted has them wherever a batch is gone, as many as a footer
+        can tell."""
         self._topic, self._topic_id, self._partition = topic, topic_id, partition
         self._base, self._last, self._size = base, last, size
-        self._gaps = {int(start): int(end) for start, end in gaps}
+        self._gaps = {int(start): int(end) for start, end in gaps or ()}
+        self._takes_gaps = gaps is None
         self._indexes = SegmentIndexes(base, interval_bytes=index_interval_bytes)
         self._sample_step = max(1, -(-size // SAMPLES_MAX))
         self._samples: list[Sample] = []
         self._epochs: list[EpochStart] = []
+        self._epoch_gaps: dict[LeaderEpoch, Offset] = {}
+        """Where a gap begins that a leader epoch's first batch lies behind."""
         self._leader_epoch = -1
         self._hashes = bytearray()
         self._records = 0
@@ -158,14 +163,14 @@ class SegmentScan:
                 base, length, epoch, _, _, attributes, delta, time, max_time, _, _, _, count = (
                     validate_stored(view, end)
                 )
-                if base != expected and self._gaps.get(expected) != base:
-                    raise Misplaced(
-                        f"a batch says offset {base}, expected {expected}", position=position
-                    )
+                if base != expected:
+                    self._pass_gap(expected, base, position)
                 if epoch != self._leader_epoch:
-                    self._begin_epoch(epoch, base, position)
+                    self._begin_epoch(epoch, base, position, expected)
                 if position >= len(self._samples) * self._sample_step:
-                    self._samples.append(Sample(base, Position(position)))
+                    # The first stands for the base, whether or not that is still there.
+                    first = base if position else self._base
+                    self._samples.append(Sample(first, Position(position)))
                 place, end = end, end + length + 12
                 leaf = _new_leaf()
                 leaf.update(view[place:end])
@@ -184,7 +189,13 @@ class SegmentScan:
             self._expected, self._position, self._taken = expected, position, end
             self._records, self._min_timestamp = records, min_time
 
-    def _begin_epoch(self, epoch: LeaderEpoch, start: Offset, position: int) -> None:
+    def _pass_gap(self, expected: int, base: int, position: int) -> None:
+        if self._takes_gaps and base > expected and len(self._gaps) < layout.GAPS_MAX:
+            self._gaps[expected] = base
+        if self._gaps.get(expected) != base:
+            raise Misplaced(f"a batch says offset {base}, expected {expected}", position=position)
+
+    def _begin_epoch(self, epoch: LeaderEpoch, start: Offset, position: int, expected: int) -> None:
         # The epoch lies outside the batch's CRC; that it rises is what can be checked of it here.
         if epoch < self._leader_epoch:
             raise Misplaced(
@@ -192,6 +203,8 @@ class SegmentScan:
             )
         self._leader_epoch = epoch
         self._epochs.append(EpochStart(epoch, start))
+        if start != expected:
+            self._epoch_gaps[epoch] = Offset(expected)
 
     def _unsound(self, reason: str) -> SegmentUnsound:
         return SegmentUnsound(reason, position=self._position)
@@ -246,12 +259,33 @@ class SegmentScan:
         """Epochs of the batches; the first with its true start, where the lineage tells it."""
         if not lineage:
             return tuple(self._epochs)
+        lineage, epochs = self._aligned(lineage)
         # The lineage may have been trimmed to a log start inside the segment.
         start = max(self._base, lineage[0].start)
-        if _trimmed(lineage, start) != _trimmed(self._epochs, start):
-            raise self._unsound(f"leader epochs {self._epochs} are not those of {list(lineage)}")
+        if _trimmed(lineage, start) != _trimmed(epochs, start):
+            raise self._unsound(f"leader epochs {epochs} are not those of {list(lineage)}")
         before = [one for one in lineage if one.start <= self._base][-1:]
-        return tuple(before + self._epochs[len(before) :])
+        return tuple(before + epochs[len(before) :])
+
+    def _aligned(
+        self, lineage: tuple[EpochStart, ...]
+    ) -> tuple[tuple[EpochStart, ...], list[EpochStart]]:
+        """The lineage without leader epochs that lost all their batches, and the epochs of the
+        batches, begun where the lineage says if that is in the gap before them."""
+        if not self._gaps:
+            return lineage, self._epochs
+        found = {one.leader_epoch for one in self._epochs}
+        starts = {one.leader_epoch: one.start for one in lineage}
+        epochs = [
+            EpochStart(
+                one.leader_epoch, min(one.start, max(self._epoch_gaps[one.leader_epoch], start))
+            )
+            if one.leader_epoch in self._epoch_gaps
+            and (start := starts.get(one.leader_epoch)) is not None
+            else one
+            for one in self._epochs
+        ]
+        return tuple(one for one in lineage if one.leader_epoch in found), epochs
 
     def _sections(
         self, producers: bytes, lineage: tuple[EpochStart, ...], aborted: bytes

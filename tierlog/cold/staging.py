@@ -60,7 +60,8 @@ class Plan:
     max_append_ms: int
     part_bytes: int
     """Of each part, where the object is sent in parts; 0: it is not."""
-    gaps: tuple[tuple[Offset, Offset], ...] = ()
+    gaps: tuple[tuple[Offset, Offset], ...] | None = ()
+    """None: whatever there are, in a log that was compacted."""
     sources: bytes = b""
     """What it is merged of, if it is."""
 

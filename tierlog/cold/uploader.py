@@ -306,6 +306,7 @@ class PartitionUploader:
             lineage=lineage_of(self.log, head, following.base),
             max_append_ms=max_append_ms,
             part_bytes=self._settings.part_bytes if is_parted else 0,
+            gaps=() if self.log.settings.contiguous else None,
         )
         return await stage(self._env, plan)
 
