@@ -111,6 +111,7 @@ def test_every_block_has_its_checksum() -> None:
     blocks = [large.data[at : at + BLOCK_BYTES] for at in range(0, len(large.data), BLOCK_BYTES)]
     assert len(blocks) == 3
     assert list(index.block_crcs) == [crc32c(block) for block in blocks]
+    assert tail.entry.crc32c == crc32c(whole)
 
 
 def with_footer(change: dict[str, object]) -> bytes:

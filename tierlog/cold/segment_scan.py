@@ -18,6 +18,7 @@ from crc32c import crc32c
 
 from tierlog.cold import merkle
 from tierlog.cold import segment_object as layout
+from tierlog.cold.crcjoin import joined, joined_blocks
 from tierlog.cold.entry import Entry, Sample
 from tierlog.cold.entry_codec import SAMPLES_MAX
 from tierlog.cold.errors import SegmentUnsound
@@ -93,7 +94,6 @@ class SegmentScan:
         self._fed = 0
         self._rest = bytearray()  # The beginning of a batch whose end is not here yet.
         self._sha256 = sha256()
-        self._crc32c = 0
         self._block_crc = 0
         self._block_crcs: list[int] = []
 
@@ -101,7 +101,6 @@ class SegmentScan:
         """The next bytes of the file. `SegmentUnsound` says where and why they are refused."""
         view = memoryview(piece)
         self._sha256.update(view)
-        self._crc32c = crc32c(view, self._crc32c)
         self._feed_blocks(view)
         self._fed += len(view)
         place = self._finish_rest(view) if self._rest else 0
@@ -245,7 +244,13 @@ class SegmentScan:
         """SHA-256 and CRC-32C of what was fed and a tail behind it."""
         digest = self._sha256.copy()
         digest.update(tail)
-        return digest.hexdigest(), crc32c(tail, self._crc32c)
+        return digest.hexdigest(), crc32c(tail, self._data_crc())
+
+    def _data_crc(self) -> int:
+        """Of all that was fed."""
+        count, rest = divmod(self._fed, BLOCK_BYTES)
+        crc = joined_blocks(self._block_crcs[:count], block_bytes=BLOCK_BYTES)
+        return joined(crc, self._block_crc, second_bytes=rest) if rest else crc
 
     def _check_end(self) -> None:
         if self._rest:

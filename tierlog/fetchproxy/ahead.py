@@ -1,8 +1,8 @@
 """Read-ahead at work: from where a reader is to the end of its window, over segment borders.
 
 One walk for each reader at a time. It takes only room that is free, within the reader's allowance,
-its client's share and the node's budget, and waits for nothing but its own downloads. An error ends
-the walk; the reader meets it, or not, when it gets there.
+its client's share and the node's budget, and waits for nothing but its turn (`turns.py`) and its
+own downloads. An error ends the walk; the reader meets it, or not, when it gets there.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from tierlog.fetchproxy.pieces import Piece
 from tierlog.fetchproxy.port import ColdPrefix
 from tierlog.fetchproxy.readahead import Stream, Streams
 from tierlog.fetchproxy.settings import ProxySettings
+from tierlog.fetchproxy.turns import Turns
 from tierlog.objectstore.port import Span
 from tierlog.types import Position
 
@@ -41,6 +42,7 @@ class Ahead:
         self._walks: set[asyncio.Task[None]] = set()
         self._share = self._client_bytes_max = 0
         self._share_until_s = float("-inf")
+        self.turns = Turns(env.clock, settings.flight_bytes_max // settings.chunk_bytes)
 
     def go(self, prefix: ColdPrefix, stream: Stream) -> None:
         """The reader has moved: see that its window is filled."""
@@ -82,6 +84,7 @@ class Ahead:
             logger.debug("read-ahead of %s ends: %s", stream.path, error)
         finally:
             stream.is_ahead_running = False
+            self.turns.wake()  # It may have been woken for nothing.
 
     async def _fill(self, prefix: ColdPrefix, stream: Stream, count: int) -> bool:
         """Whether the chunk that is read and as many bytes as `count` more have are here or on
@@ -115,13 +118,18 @@ class Ahead:
         """See that a chunk is here or on its way; False if there is no room for it."""
         size = self._loader.chunk_span(segment, number).size
         while not self._loader.is_near(segment, number):
+            if not self.turns.is_free:
+                await self.turns.wait()
+                continue
             unread = stream.reader.account.unread_bytes
             if stream.allowance.has_room(size) and unread + size <= self._client_bytes_max:
                 flight = self._loader.chunk_ahead(segment, number, reader=stream.reader)
                 if flight is not None:
                     stream.allowance.count(size, flight)
+                    self.turns.use(flight)
                     flights.add(flight)
                     return True
+            self.turns.wake()
             if not flights:
                 return False
             landed, rest = await asyncio.wait(flights, return_when=asyncio.FIRST_COMPLETED)
@@ -129,4 +137,5 @@ class Ahead:
             flights.update(rest)
             for flight in landed:
                 flight.result()
+        self.turns.wake()
         return True

@@ -374,6 +374,8 @@ class FetchProxy:
         else:
             index, place = await self._runs.locate(segment, offset, reader)
             found = self._runs.fetch(segment, place, reader, allowance=allowance)
+            if any(isinstance(one, asyncio.Task) for one in found):
+                self._ahead.turns.reader_waited()
             self._ahead.go(prefix, stream)
             run = await wait_for_pieces(found)
         walk = Walk(segment.key, run)
