@@ -36,13 +36,13 @@ def hunt_broker(seed: int) -> str | None:
 
 def acked_before_durable() -> AbstractContextManager[object]:
     """acks=all is answered as soon as the batch is written."""
-    return patch.object(produce, "wait_for", lambda log, end: None)
+    return patch.object(produce, "must_wait", lambda log, end: False)
 
 
 @contextmanager
 def duplicate_answered_at_once() -> Iterator[None]:
     """A repeated batch has been written, so why wait: but its first copy may not be durable."""
-    append, wait_for = Log.append, produce.wait_for
+    append, must_wait = Log.append, produce.must_wait
     is_duplicate = False
 
     def noting(self: Log, *args: Any, **options: Any) -> Any:
@@ -52,9 +52,9 @@ def duplicate_answered_at_once() -> Iterator[None]:
         return appended
 
     def hasty(log: Log, end: Offset) -> Any:
-        return None if is_duplicate else wait_for(log, end)
+        return False if is_duplicate else must_wait(log, end)
 
-    with patch.object(Log, "append", noting), patch.object(produce, "wait_for", hasty):
+    with patch.object(Log, "append", noting), patch.object(produce, "must_wait", hasty):
         yield
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tierlog.broker.call import Call
     from tierlog.broker.request import Parts, Peer
     from tierlog.broker.route import Route
+    from tierlog.types import Offset
 
 TIMEOUT_MS_MAX: Final = 300_000
 """Longest wait for a batch to be durable, whatever the client says."""
@@ -135,77 +136,82 @@ def _end(pause: asyncio.Future[None]) -> None:
 
 
 class AlikeAcknowledgement:
-    """The same for one batch on the short road: little is made before it is known what to say."""
+    """The same for one batch on the short road: little is made before it is known what to say.
 
-    __slots__ = ("_answer", "_correlation_id", "_peer", "_place", "_route", "_timer", "_wait")
+    It waits at the log itself, like a future, and shares a timer with the others of its route.
+    """
+
+    __slots__ = ("_answer", "_correlation_id", "_peer", "_place", "_route")
 
     def __init__(
-        self,
-        wait: asyncio.Future[None],
-        place: tuple[int, int, int],
-        route: Route,
-        correlation_id: int,
-        peer: Peer,
+        self, place: tuple[int, int, int], route: Route, correlation_id: int, peer: Peer
     ) -> None:
         """`place` is base offset, log append time and log start."""
-        self._wait = wait
         self._place = place
         self._route = route
         self._correlation_id = correlation_id
         self._peer = peer
 
-    def begin(self) -> asyncio.Future[Parts | None]:
+    def begin(self, end: Offset) -> asyncio.Future[Parts | None]:
+        """Answered once everything below `end` is visible."""
         loop = asyncio.get_running_loop()
-        self._answer: asyncio.Future[Parts | None] = loop.create_future()
-        self._wait.add_done_callback(self._done)
-        self._timer = loop.call_later(limited(self._route.timeout_ms) / 1000, self._finish)
-        self._answer.add_done_callback(self._over)
-        return self._answer
+        answer = self._answer = loop.create_future()
+        route = self._route
+        route.log.tell_visible(end, self)
+        if not answer.done():
+            route.patience.add(self, loop)
+            answer.add_done_callback(self._over)
+        return answer
 
-    def _done(self, wait: asyncio.Future[None]) -> None:
-        if wait.cancelled() or self._answer.done():
-            return
-        fault = wait.exception()
-        if fault is None or isinstance(fault, TierlogError):
-            self._finish()
+    # What the log tells
+
+    def done(self) -> bool:
+        return self._answer.done()
+
+    def set_result(self, _: None, /) -> None:
+        route = self._route
+        if route.space.throttle_ms:
+            self._tell(None)
+        else:
+            self._answer.set_result([route.write(self._correlation_id, *self._place)])
+
+    def set_exception(self, fault: Exception, /) -> None:
+        if isinstance(fault, TierlogError):
+            self._tell(fault)
         else:
             self._answer.set_exception(fault)
 
-    def _finish(self) -> None:
-        """It is durable, or failed, or the time is up."""
-        if self._answer.done():
-            return
-        route = self._route
-        fault = fault_of(self._wait, limited(route.timeout_ms))
-        if fault is None and not route.space.throttle_ms:
-            parts: Parts = [route.write(self._correlation_id, *self._place)]
-        else:
-            parts = self._told(fault)
-        self._answer.set_result(parts)
+    # What the clock tells
 
-    def _told(self, fault: TierlogError | None) -> Parts:
+    def time_up(self) -> None:
+        self._tell(timed_out(limited(self._route.timeout_ms)))
+
+    def _tell(self, fault: TierlogError | None) -> None:
         route = self._route
         call = route.call(self._correlation_id, self._peer)
         if fault is None:
             placed = Placed(route.index, *self._place)
         else:
             placed = refused(route.index, fault, call)
-        return encoded([(route.key, [placed])], call)
+        self._answer.set_result(encoded([(route.key, [placed])], call))
 
-    def _over(self, _: asyncio.Future[Parts | None]) -> None:
+    def _over(self, answer: asyncio.Future[Parts | None]) -> None:
         """Answered, or its peer went away: nothing is kept for it."""
-        self._timer.cancel()
-        self._wait.cancel()
+        self._route.patience.leave(for_good=answer.cancelled())
 
 
 def limited(timeout_ms: int) -> int:
     return min(max(timeout_ms, 0), TIMEOUT_MS_MAX)
 
 
+def timed_out(timeout_ms: int) -> RequestTimedOut:
+    return RequestTimedOut(f"not durable within {timeout_ms} ms; it may be so later")
+
+
 def fault_of(wait: asyncio.Future[None], timeout_ms: int) -> TierlogError | None:
     """Why it cannot be said that a batch is durable; None if it is."""
     if not wait.done() or wait.cancelled():
-        return RequestTimedOut(f"not durable within {timeout_ms} ms; it may be so later")
+        return timed_out(timeout_ms)
     fault = wait.exception()
     assert fault is None or isinstance(fault, TierlogError)
     return fault

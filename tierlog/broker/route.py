@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from tierlog.broker.acknowledging import limited
 from tierlog.broker.call import Call
+from tierlog.broker.patience import Patience
 from tierlog.errors import TierlogError
 from tierlog.wire.api_keys import ApiKey
 from tierlog.wire.produced import produced_writer
@@ -42,6 +44,7 @@ class Route:
         "key",
         "log",
         "partition",
+        "patience",
         "serve",
         "space",
         "timeout_ms",
@@ -79,6 +82,8 @@ class Route:
         self.acks = acks
         self.timeout_ms = timeout_ms
         self.client_id = client_id
+        self.patience = Patience(limited(timeout_ms) / 1000)
+        """Of its requests that wait until they are durable."""
         self.serve = serve
         self.write = produced_writer(version, key, index)
         """The response to a batch that is where it should be."""

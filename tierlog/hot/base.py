@@ -16,7 +16,7 @@ from tierlog.hot.opening import Opened
 from tierlog.hot.segments import SegmentList
 from tierlog.hot.settings import LogSettings
 from tierlog.hot.store import refused
-from tierlog.hot.waiters import Waiters
+from tierlog.hot.waiters import Waiter, Waiters
 from tierlog.hot.watchers import Watcher, Watchers
 from tierlog.types import Offset
 
@@ -153,14 +153,18 @@ class LogState:
 
         `end` may lie beyond the log end: then it is done when that much was appended.
         """
-        future = asyncio.get_running_loop().create_future()
-        if self._refusal is not None:
-            future.set_exception(self._refused())
-        elif end <= self.visible_end:
-            future.set_result(None)
-        else:
-            self._waiters.add(end, future)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.tell_visible(end, future)
         return future
+
+    def tell_visible(self, end: Offset, waiter: Waiter) -> None:
+        """The same for somebody who need not be a future."""
+        if self._refusal is not None:
+            waiter.set_exception(self._refused())
+        elif end <= self.visible_end:
+            waiter.set_result(None)
+        else:
+            self._waiters.add(end, waiter)
 
     # Refusing
 

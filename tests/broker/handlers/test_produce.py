@@ -12,6 +12,7 @@ from tierlog.broker.request import CloseConnection
 from tierlog.config import NodeSettings
 from tierlog.hot import Log
 from tierlog.hot.errors import LogClosed
+from tierlog.hot.waiters import Waiter
 from tierlog.records.attributes import Codec
 from tierlog.records.record import Record, decode_records, encode_batch
 from tierlog.types import Bytes, Offset, ProducerEpoch, ProducerId, TimestampMs
@@ -350,14 +351,38 @@ async def test_a_full_disk_is_felt_on_the_short_road() -> None:
 # Each partition by itself
 
 
-def held(served: Served, monkeypatch: pytest.MonkeyPatch, path: str) -> "asyncio.Future[None]":
+class Held:
+    """Who waits at a log that the test makes durable, or not."""
+
+    def __init__(self) -> None:
+        self.waiters: list[Waiter] = []
+
+    def set_result(self, result: None) -> None:
+        for one in self.waiters:
+            one.set_result(result)
+
+    def set_exception(self, fault: Exception) -> None:
+        for one in self.waiters:
+            one.set_exception(fault)
+
+    def is_over(self) -> bool:
+        """Nobody waits there any more."""
+        return bool(self.waiters) and all(one.done() for one in self.waiters)
+
+
+def held(served: Served, monkeypatch: pytest.MonkeyPatch, path: str) -> Held:
     """What the log at `path` makes durable stays with the test."""
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    plain = Log.wait_visible
-    monkeypatch.setattr(
-        Log, "wait_visible", lambda log, end: future if log.path == path else plain(log, end)
-    )
-    return future
+    here = Held()
+    plain = Log.tell_visible
+
+    def tell(log: Log, end: Offset, waiter: Waiter) -> None:
+        if log.path == path:
+            here.waiters.append(waiter)
+        else:
+            plain(log, end, waiter)
+
+    monkeypatch.setattr(Log, "tell_visible", tell)
+    return here
 
 
 async def alike(served: Served, timeout_ms: int) -> ProduceRequest:
@@ -378,7 +403,7 @@ async def test_a_batch_on_the_short_road_that_is_late_is_told(
     (placed,) = (await served.call(asked, NEWEST)).responses[0].partition_responses
     assert (placed.error_code, placed.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
     assert "100 ms" in (placed.error_message or "")
-    assert wait.cancelled()
+    assert wait.is_over()
 
 
 async def test_a_log_that_fails_is_told_on_the_short_road(
@@ -459,9 +484,6 @@ async def test_nothing_is_kept_for_a_peer_that_went_away(
     served: Served, monkeypatch: pytest.MonkeyPatch, is_alike: bool
 ) -> None:
     topic = await served.create("t")
-    if is_alike:
-        await alike(served, timeout_ms=2**31 - 1)
-    wait = held(served, monkeypatch, topic.partition(0).log.path)
     timers: list[asyncio.TimerHandle] = []
     loop = asyncio.get_running_loop()
     plain = loop.call_later
@@ -471,13 +493,17 @@ async def test_nothing_is_kept_for_a_peer_that_went_away(
         return timers[-1]
 
     monkeypatch.setattr(loop, "call_later", noting)
+    if is_alike:
+        await alike(served, timeout_ms=2**31 - 1)
+    wait = held(served, monkeypatch, topic.partition(0).log.path)
     asked = request(served, "t", record_batch(b"v", served=served), acks=-1)
     asked.timeout_ms = 2**31 - 1
     answer = served.send(asked, NEWEST)
     assert isinstance(answer, asyncio.Future)
-    (timer,) = timers
+    *earlier, timer = timers
+    assert all(one.cancelled() for one in earlier)
     assert timer.when() - loop.time() <= TIMEOUT_MS_MAX / 1000
     answer.cancel()
     await asyncio.sleep(0)
     assert timer.cancelled()
-    assert wait.cancelled()
+    assert wait.is_over()

@@ -107,12 +107,11 @@ def answer_alike(batch: memoryview, route: Route, correlation_id: int, peer: Pee
         call = route.call(correlation_id, peer)
         return encoded([(route.key, [refused(route.index, error, call)])], call)
     place = (base_offset, timestamp, route.partition.log_start)
-    wait = None
     if route.acks != 1 or is_duplicate:
-        wait = wait_for(route.log, Offset(last_offset + 1))
-    if wait is None:
-        return [route.write(correlation_id, *place)]
-    return AlikeAcknowledgement(wait, place, route, correlation_id, peer).begin()
+        end = Offset(last_offset + 1)
+        if must_wait(route.log, end):
+            return AlikeAcknowledgement(place, route, correlation_id, peer).begin(end)
+    return [route.write(correlation_id, *place)]
 
 
 def answer_any(produced: Produced, call: Call) -> Answer:
@@ -199,8 +198,13 @@ def place(
     return Placed(index, base_offset, timestamp, partition.log_start, None, wait)
 
 
+def must_wait(log: Log, end: Offset) -> bool:
+    """Whether what lies below `end` is not durable yet, so that nobody may hear of it."""
+    return end > log.visible_end
+
+
 def wait_for(log: Log, end: Offset) -> asyncio.Future[None] | None:
-    return log.wait_visible(end) if end > log.visible_end else None
+    return log.wait_visible(end) if must_wait(log, end) else None
 
 
 def check_unfolding_time(call: Call) -> None:
