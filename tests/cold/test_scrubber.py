@@ -343,6 +343,22 @@ def test_a_fenced_partition_is_its_leaders_to_scrub() -> None:
     scrub(scenario)
 
 
+def test_what_a_successor_let_go_is_not_missed_by_who_does_not_know_it_yet() -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        head = head_in(bucket_of(node))
+        writer = head.writer._replace(leader_epoch=LeaderEpoch(9), process="another")
+        successor = replace(head, version=head.version + 1, nonce="x", writer=writer)
+        rewrite(node, KEYS.head, encode_head(successor))
+        key = segment_keys(node)[0]
+        del items_of(node)[key]
+        assert not node.partition.is_fenced
+        await asyncio.sleep(30)
+        assert key not in items_of(node)
+        assert not scrubber.findings
+
+    scrub(scenario)
+
+
 def test_what_was_found_in_a_topic_that_is_deleted_is_forgotten() -> None:
     async def scenario(node: TierNode, scrubber: Scrubber) -> None:
         rewrite(node, KEYS.head, flipped(items_of(node)[KEYS.head].data, 20))

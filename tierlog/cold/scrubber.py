@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tierlog.cold import scrubround
@@ -25,7 +26,7 @@ from tierlog.cold.audit import Finding, Kind, Subject
 from tierlog.cold.audit_object import Fault, ObjectAudit
 from tierlog.cold.audit_partition import ask, opened_head
 from tierlog.cold.errors import ColdError
-from tierlog.cold.refusals import Fenced, ForeignIncarnation, HeadForked
+from tierlog.cold.refusals import Fenced, ForeignIncarnation, HeadForked, HeadLost
 from tierlog.cold.scrubrepair import ScrubRepair
 from tierlog.cold.scrubround import At, Round
 from tierlog.cold.scrubsettings import SETTINGS, ScrubSettings
@@ -320,9 +321,16 @@ class Scrubber:
             self._found(partition, fault.kind, key, fault.expected, fault.found, entry)
 
     async def _is_listed(self, partition: TieredPartition, entry: Entry) -> bool:
-        if entry.next_offset <= partition.prefix.log_start or not self._is_here(partition):
+        """By a HEAD that was read just now: a newer leader may have merged it, or let it expire."""
+        publisher, prefix = partition.uploader.publisher, partition.prefix
+        if not self._is_here(partition):
             return False
-        now = await partition.prefix.entry_for(entry.base)
+        with suppress(HeadLost):  # One that is older than the known one tells nothing.
+            if (head := await publisher.refresh()) is not None:
+                prefix.adopt(head)
+        if publisher.fence is not None or entry.next_offset <= prefix.log_start:
+            return False
+        now = await prefix.entry_for(entry.base)
         return now is not None and now.key == entry.key
 
     def _found(
