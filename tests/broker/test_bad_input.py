@@ -5,8 +5,11 @@ more memory or connections than before, and its log holds no trace.
 
 from __future__ import annotations
 
+import re
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +29,8 @@ from tierlog.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from tierlog.wire.messages.delete_topics import DeleteTopicsRequest
+from tierlog.wire.messages.find_coordinator import FindCoordinatorRequest
+from tierlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tierlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tierlog.wire.primitives import uvarint
 
@@ -488,6 +493,69 @@ def test_connections_beyond_the_limits_are_refused(tmp_path: Path) -> None:
         with node.visit(), node.visit(), node.visit() as fifth:
             assert_hung_up_on(node, fifth, "as many as max.connections")
         one.ask(metadata(), 9)
+
+
+@pytest.mark.slow
+def test_half_requests_wait_for_room_in_the_nodes_budget_and_all_get_through(
+    tmp_path: Path,
+) -> None:
+    """Each sends half a megabyte but one byte, and that later; a megabyte may be in flight."""
+    mib = 1 << 20
+    limits = {
+        "socket.request.max.bytes": mib,
+        "message.max.bytes": mib // 2 + 1000,
+        "queued.max.request.bytes": mib,
+    }
+    options = (word for one, value in limits.items() for word in ("--set", f"{one}={value}"))
+    frame = framed(produce("t", (0, sound(b"x" * (mib // 2))), acks=-1), 9)
+    with running(tmp_path, *options) as node, ExitStack() as stack:
+        assert node.ask(create("t"), 5).topics[0].error_code == 0
+        crowd = [stack.enter_context(node.visit()) for _ in range(5)]
+        for one in crowd:
+            one.ask(metadata("t"), 9)
+
+        def trickle(one: Raw) -> bytes:
+            one.send(frame[:-1])
+            time.sleep(1)
+            one.send(frame[-1:])
+            return one.reply()
+
+        with ThreadPoolExecutor(len(crowd)) as threads:
+            assert all(threads.map(trickle, crowd))
+        assert end_of(crowd[0]) == len(crowd)
+        (pauses,) = re.findall(r"^tierlog_read_pauses_total (\d+)", node.metrics(), re.MULTILINE)
+        assert int(pauses) > 0, "it was read from less than they sent"
+        assert within(5, lambda: "\ntierlog_in_flight_bytes 0" in node.metrics())
+
+
+@pytest.mark.slow
+def test_a_group_takes_no_more_members_than_it_may_have(tmp_path: Path) -> None:
+    limits = ("--set", "group.max.size=1", "--set", "group.initial.rebalance.delay.ms=0")
+
+    def join(one: Raw, metadata: bytes = b"") -> int:
+        asked = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+        )
+        for _ in range(100):
+            code: int = one.ask(asked, 3).error_code
+            if code not in (
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ):
+                break
+            time.sleep(0.1)
+        return code
+
+    with running(tmp_path, *limits) as node, node.visit() as one, node.visit() as other:
+        one.ask(FindCoordinatorRequest(key="g"), 3)
+        assert join(other, b"m" * ((1 << 20) + 1)) == ErrorCode.MESSAGE_TOO_LARGE
+        assert join(one) == ErrorCode.NONE
+        assert join(other) == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
 @pytest.mark.slow

@@ -33,6 +33,27 @@ async def test_a_reader_passes_the_seam_without_noticing(lives: Lives) -> None:
 
 
 @in_world
+async def test_pitfall_14_no_version_of_fetch_tells_a_consumer_of_the_tiers(lives: Lives) -> None:
+    """OFFSET_MOVED_TO_TIERED_STORAGE (v14 and later) is for followers alone."""
+    async with lives.node() as served:
+        await with_both_tiers(served)
+        topic = served.node.topics.by_name["t"]
+        for version in range(4, 19):
+            for offset in range(7):
+                topic_id = topic.id if version >= 13 else asks.NO_ID
+                wanted = asks.fetch_topic("t", offset=offset, topic_id=topic_id)
+                answer = await asks.fetch(served, wanted, version=version, wait_ms=1000)
+                assert answer.error_code == ErrorCode.NONE
+                assert asks.offsets_in(answer.records)[:1] == ([offset] if offset < 6 else [])
+        lives.store.is_closed = True
+    async with lives.node() as served:  # Nothing is in memory, and the store is away.
+        topic = served.node.topics.by_name["t"]
+        wanted = asks.fetch_topic("t", topic_id=topic.id)
+        answer = await asks.fetch(served, wanted, version=18, wait_ms=60_000)
+        assert answer.error_code != ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+
+
+@in_world
 async def test_no_answer_has_records_of_both_tiers_twice(lives: Lives) -> None:
     """Below `uploaded_end` what is on the disk as well comes from the disk."""
     async with lives.node() as served:

@@ -1,7 +1,8 @@
 """The traps of the Kafka protocol that others fell into, each by its number and by name.
 
 The numbers are those of our notes on the protocol. What belongs to groups and transactions (6, 8,
-14-18, 21, 22 and most of 19) is tested where these live.
+15-18, 21, 22 and most of 19) is tested where these live, what belongs to tiering (14) in
+`test_cold_fetch`.
 """
 
 import asyncio

@@ -54,6 +54,28 @@ def test_it_prints_one_ready_line_with_the_bound_addresses_and_sigterm_drains_an
     assert "retention.ms  -1     topic" in described
 
 
+def test_sigterm_neither_seals_nor_uploads(tmp_path: Path, start: Start, tierlog: Cli) -> None:
+    """A stop is quick, whatever the store does; the next start goes on with the same segment."""
+
+    def logs() -> list[str]:
+        return sorted(path.name for path in (tmp_path / "data").rglob("*.log"))
+
+    node = start()
+    kafka = node.ready()[1]
+    assert tierlog("topic", "create", "t", "--bootstrap", kafka).code == 0
+    assert tierlog("produce", "t", "--bootstrap", kafka, stdin=b"one\ntwo\n").code == 0
+    before = logs()
+    node.process.send_signal(signal.SIGTERM)
+    assert node.end()[0] == 0
+    assert logs() == before, "no segment was rolled"
+    assert f"{0:020d}.log" in before
+    assert not list((tmp_path / "data-store").rglob("*.seg"))
+    kafka = start().ready()[1]
+    assert tierlog("produce", "t", "--bootstrap", kafka, stdin=b"three\n").code == 0
+    assert logs() == before
+    assert tierlog("consume", "t", "--bootstrap", kafka).lines == ["one", "two", "three"]
+
+
 def test_sigint_drains_too_and_http_may_be_off(start: Start) -> None:
     node = start("--http", "off", "--node-id", "7")
     assert node.ready().group(2, 3) == ("off", "7")

@@ -127,6 +127,12 @@ def test_a_topic_that_is_not_tiered_expires_from_the_disk() -> None:
     assert (expire.why, expire.at_ms) == (Why.RETENTION_MS, NOW - HOUR + 7 * DAY + 1)
 
 
+def test_what_is_not_copied_expires_from_the_disk() -> None:
+    upload, expire = only(facts(local=[local(0, 10)], rules=replace(RULES, copies=False))).reasons
+    assert upload.why is Why.NO_COPIES
+    assert (expire.why, expire.at_ms) == (Why.RETENTION_MS, NOW - HOUR + 7 * DAY + 1)
+
+
 def test_a_segment_is_being_uploaded_then_waits_to_be_published() -> None:
     segments = [local(0, 10), local(10, 20), local(20, 30)]
     rows = list(explain(facts(local=segments, sending=10, sent_end=10)))

@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierlog.cold.layout import (
-    ATTEMPT_MAX,
     OFFSET_MAX,
     PageName,
     PartitionKeys,
@@ -18,7 +17,7 @@ from tierlog.cold.layout import (
 from tierlog.types import LeaderEpoch, Offset
 
 KEYS = PartitionKeys(cluster_prefix("/some/prefix/", "c1"), "topic-id", 7)
-attempts = st.integers(0, ATTEMPT_MAX)
+attempts = st.integers(0, 2**64 - 1)
 offsets = st.integers(0, OFFSET_MAX)
 
 

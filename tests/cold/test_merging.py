@@ -1,6 +1,7 @@
 """Which small segments are merged: how often bytes are rewritten, and what is left alone."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from tierlog.cold import merging
 from tierlog.cold.entry import Entry, Replaced
 from tierlog.cold.entry_codec import REPLACED_MAX
 from tierlog.cold.head import Hold
-from tierlog.cold.merging import GROWTH, RUN_MIN, SMALL_SHARE, Wanted, choose, requests_to_read
+from tierlog.cold.merging import GROWTH, RUN_MIN, SMALL_SHARE, Wanted, choose
 from tierlog.types import Offset, TimestampMs
 
 TARGET = 128 << 20
@@ -147,6 +148,11 @@ def test_a_steady_topic_is_left_with_a_few_segments_of_each_size(size: int, coun
     levels = 1 + math.ceil(math.log(max(count, 2), RUN_MIN))
     assert len(topic.entries) <= (RUN_MIN - 1) * levels
     assert topic.rewritten_bytes <= levels * size * count
+
+
+def requests_to_read(data_bytes: Sequence[int], *, chunk_bytes: int) -> int:
+    """GETs of a reader who reads all of these segments, with nothing cached."""
+    return sum(1 + -(-one // chunk_bytes) for one in data_bytes)
 
 
 def test_two_months_of_hours_take_a_hundredth_of_the_requests() -> None:

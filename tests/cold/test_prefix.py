@@ -2,18 +2,22 @@
 
 import asyncio
 from dataclasses import replace
+from threading import get_ident
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 
 from tests.cold.makers import a_head, an_entry
 from tests.hot.support import FixedClock
 from tierlog.cold import codec, tree
+from tierlog.cold.codec import open_page
 from tierlog.cold.errors import ColdCorrupt
-from tierlog.cold.head import Head
+from tierlog.cold.head import Head, PageRef
 from tierlog.cold.layout import PartitionKeys
 from tierlog.cold.pagecache import PageCache
 from tierlog.cold.prefix import ColdPrefix
+from tierlog.env import local_env
 from tierlog.objectstore.body import BytesBody
 from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.memory import MemoryStore
@@ -91,6 +95,22 @@ async def test_pages_are_read_once() -> None:
     assert store.gets == 2
     await prefix.entry_for(Offset(1500))
     assert store.gets == 2
+
+
+async def test_pages_are_decoded_off_the_loop() -> None:
+    store, keys, head = await grown(19)
+    threads: set[int] = set()
+
+    def opened(ref: PageRef, data: bytes) -> "Page":
+        threads.add(get_ident())
+        return open_page(ref, data)
+
+    tasks = local_env().tasks
+    prefix = ColdPrefix(keys, PageCache(store, tasks=tasks), head=head)
+    with patch("tierlog.cold.codec.open_page", opened):
+        assert await prefix.entry_for(Offset(0)) is not None
+    assert threads
+    assert get_ident() not in threads
 
 
 async def test_the_page_cache_is_bounded() -> None:

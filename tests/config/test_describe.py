@@ -31,7 +31,7 @@ def test_the_numbers_are_those_of_kafka() -> None:
 
 def test_a_setting_that_nobody_set_is_a_default() -> None:
     entry = of_topic("segment.bytes", {}, NodeSettings())
-    assert (entry.value, entry.source, entry.is_default) == ("134217728", DEFAULT, True)
+    assert (entry.value, entry.source) == ("134217728", DEFAULT)
     assert entry.type is ConfigType.INT
     assert not entry.is_read_only
     assert not entry.is_sensitive
@@ -42,7 +42,7 @@ def test_a_setting_that_nobody_set_is_a_default() -> None:
 def test_the_nodes_value_shows_as_static_and_the_topics_own_wins_over_it() -> None:
     node = NodeSettings(log_segment_bytes=4096)
     entry = of_topic("segment.bytes", {}, node)
-    assert (entry.value, entry.source, entry.is_default) == ("4096", STATIC, False)
+    assert (entry.value, entry.source) == ("4096", STATIC)
     entry = of_topic("segment.bytes", {"segment.bytes": "8192"}, node)
     assert (entry.value, entry.source) == ("8192", TOPIC)
     assert entry.synonyms == (

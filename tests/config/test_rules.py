@@ -156,6 +156,47 @@ def test_retention_without_end_of_a_compliance_topic_gets_no_end() -> None:
         check_change(before, topic_config({"tierlog.compliance": "true"}, NODE))
 
 
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"local.retention.ms": "0"}, "local.retention.ms"),
+        ({"local.retention.ms": "599999"}, "local.retention.ms"),
+        ({"local.retention.ms": "4000", "retention.ms": "5000"}, "local.retention.ms"),
+        ({"local.retention.bytes": "0"}, "local.retention.bytes"),
+        ({"local.retention.bytes": "7", "retention.bytes": "8"}, "local.retention.bytes"),
+    ],
+)
+def test_a_compliance_topic_keeps_the_window_in_which_the_store_is_repaired(
+    settings: dict[str, str], name: str
+) -> None:
+    error = refused({"tierlog.compliance": "true", **settings})
+    assert error.name == name
+    assert "tierlog.compliance=true needs" in error.sentence
+    assert "repaired from the disk" in error.sentence
+    topic_config(settings, NODE)  # Others may.
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"local.retention.ms": "600000"},
+        {"local.retention.ms": "-1", "retention.ms": "-1"},
+        {"local.retention.ms": "-2", "retention.ms": "5000"},
+        {"local.retention.ms": "5000", "retention.ms": "5000"},
+        {"local.retention.bytes": "-2", "retention.bytes": "8"},
+        {"retention.ms": "5000", "retention.bytes": "8"},
+    ],
+)
+def test_a_compliance_topic_may_keep_more_and_what_expires_anyway(settings: dict[str, str]) -> None:
+    topic_config({"tierlog.compliance": "true", **settings}, NODE)
+
+
+def test_a_nodes_default_does_not_shorten_a_compliance_topics_window() -> None:
+    node = NodeSettings(log_local_retention_ms=0, log_local_retention_bytes=1)
+    config = topic_config({"tierlog.compliance": "true"}, node)
+    assert (config.local_retention_ms, config.local_retention_bytes) == (600_000, -1)
+
+
 def test_compliance_is_for_ever() -> None:
     with pytest.raises(InvalidConfig, match="for ever"):
         check_change(topic_config({"tierlog.compliance": "true"}, NODE), topic_config({}, NODE))

@@ -228,11 +228,44 @@ async def test_what_is_committed_is_fetched(served: Served, version: int) -> Non
 
 
 @pytest.mark.parametrize("version", [1, 7, 8, 10])
-async def test_pitfall_8_offsets_of_a_group_that_nobody_knows(served: Served, version: int) -> None:
+async def test_pitfall_08_offsets_of_a_group_that_nobody_knows(
+    served: Served, version: int
+) -> None:
     await served.create("t", partitions=2)
     await found(served)
     (topic,) = await committed(served, version)
     assert [(one.committed_offset, one.error_code) for one in topic.partitions] == [(-1, 0)] * 2
+
+
+async def test_pitfall_06_offsets_go_by_the_topics_id_alone_from_v10_on(served: Served) -> None:
+    topic = await served.create("t", partitions=1)
+    await found(served)
+    wanted = {topic.id: ErrorCode.NONE, b"\1" * 16: ErrorCode.UNKNOWN_TOPIC_ID}
+    partition = committing.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=42, committed_metadata=""
+    )
+    committed = await served.call(
+        committing.OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            topics=[
+                committing.OffsetCommitRequestTopic(topic_id=one, partitions=[partition])
+                for one in wanted
+            ],
+        ),
+        10,
+    )
+    told = {one.topic_id: one.partitions[0].error_code for one in committed.topics}
+    assert told == wanted
+    asked = [
+        fetching.OffsetFetchRequestTopics(topic_id=one, partition_indexes=[0]) for one in wanted
+    ]
+    group = fetching.OffsetFetchRequestGroup(group_id=GROUP, topics=asked)
+    answer = await served.call(fetching.OffsetFetchRequest(groups=[group]), 10)
+    rows = {one.topic_id: one.partitions[0] for one in answer.groups[0].topics}
+    assert {key: row.error_code for key, row in rows.items()} == wanted
+    assert [row.committed_offset for row in rows.values()] == [42, -1]
 
 
 @pytest.mark.parametrize("version", [2, 10])

@@ -22,7 +22,7 @@ from tierlog.objectstore.errors import NoSuchObject, StoreThrottled, StoreUnavai
 from tierlog.objectstore.faulty import Faulty, Trouble, drawn
 from tierlog.objectstore.limited import Limited
 from tierlog.objectstore.memory import MemoryStore
-from tierlog.objectstore.port import Doomed, ObjectStore, Outcome, Written
+from tierlog.objectstore.port import Doomed, ObjectStore, Outcome, Stat, Written
 from tierlog.objectstore.retrying import Patience, Retrying
 from tierlog.sim import SimWorld, simulate
 
@@ -224,6 +224,20 @@ async def test_every_request_is_counted_by_its_kind() -> None:
         "part": (1, 7, 0, 0),
         "copy": (1, 0, 0, 0),
     }
+
+
+async def test_what_a_request_took_beside_itself_is_counted() -> None:
+    class Asking(MemoryStore):
+        async def head(self, key: str, *, version_id: str | None = None) -> Stat:
+            missing = NoSuchObject(key)
+            missing.also_asked = ("get",)
+            raise missing
+
+    store = Counted(Asking(SystemClock()), SystemClock())
+    with pytest.raises(NoSuchObject):
+        await store.head("absent")
+    assert [store.stats.of(kind).requests for kind in ("head", "get")] == [1, 1]
+    assert [store.stats.of(kind).errors for kind in ("head", "get")] == [0, 0]
 
 
 def test_trouble_and_its_seconds_are_counted() -> None:

@@ -62,6 +62,22 @@ def refused(index: int, error: TierlogError, call: Call) -> Placed:
     return Placed(index, error=error)
 
 
+def silence(call: Call, throttle_ms: int) -> asyncio.Future[Parts | None]:
+    """What is answered to acks=0 while the disk fills up: nothing, late. The place that this takes
+    among the replies counts, and a connection that holds too much is not read from."""
+    _count_throttle(call, throttle_ms)
+    loop = asyncio.get_running_loop()
+    pause: asyncio.Future[Parts | None] = loop.create_future()
+    loop.call_later(throttle_ms / 1000, _end, pause)
+    return pause
+
+
+def _count_throttle(call: Call, throttle_ms: int) -> None:
+    stats = call.node.stats
+    stats.throttles += 1
+    stats.throttled_ms += throttle_ms
+
+
 class Acknowledgement:
     """An answer that waits until its batches are durable, or until its time is up."""
 
@@ -89,9 +105,7 @@ class Acknowledgement:
 
     def _throttle(self, loop: asyncio.AbstractEventLoop, throttle_ms: int) -> None:
         """The disk fills up: whoever writes waits a little for the answer."""
-        stats = self._call.node.stats
-        stats.throttles += 1
-        stats.throttled_ms += throttle_ms
+        _count_throttle(self._call, throttle_ms)
         pause: asyncio.Future[None] = loop.create_future()
         loop.call_later(throttle_ms / 1000, _end, pause)
         self._waits.append(pause)
@@ -130,7 +144,7 @@ class Acknowledgement:
             wait.cancel()
 
 
-def _end(pause: asyncio.Future[None]) -> None:
+def _end(pause: asyncio.Future[None] | asyncio.Future[Parts | None]) -> None:
     if not pause.done():
         pause.set_result(None)
 

@@ -209,7 +209,8 @@ class _Life:
             reason = Reason(step=Step.UPLOAD, why=Why.NOT_TIERED)
             return reason, *self._end(segment.base)
         if not rules.copies:
-            return (Reason(step=Step.UPLOAD, why=Why.NO_COPIES),)
+            # KIP-950: retention goes over what is not copied as well, once its turn comes.
+            return Reason(step=Step.UPLOAD, why=Why.NO_COPIES), *self._end(segment.base)
         if not segment.is_synced:
             is_hidden = segment.next_offset > facts.visible_end
             why = Why.HIGH_WATERMARK if is_hidden else Why.SYNC
@@ -294,13 +295,18 @@ class _Life:
 
 
 def _outlooks(facts: Facts) -> list[tuple[Cold, Outlook]]:
-    if facts.rules.is_tiered:
-        rows, size, extra = _listed(facts), facts.listed_bytes, facts.unpublished_bytes
-    else:  # Nothing is cold: the log goes by the same rules, without its active segment.
-        rows = [_as_cold(one) for one in facts.local if not one.is_active]
-        size = sum(row.bytes for row in rows)
-        extra = sum(one.size for one in facts.local if one.is_active)
-    end = facts.uploaded_end if facts.rules.is_tiered else Offset(OFFSET_MAX)
+    rules = facts.rules
+    rows, size, extra = _listed(facts), facts.listed_bytes, facts.unpublished_bytes
+    end = facts.uploaded_end if rules.is_tiered and rules.copies else Offset(OFFSET_MAX)
+    if not rules.is_tiered:
+        rows, size, extra = [], 0, sum(one.size for one in facts.local)
+    if not rules.is_tiered or not rules.copies:
+        # What is not cold goes by the same rules, without the active segment.
+        start = facts.uploaded_end if rules.is_tiered else Offset(0)
+        waiting = [one for one in facts.local if not one.is_active and one.base >= start]
+        rows = [*rows, *map(_as_cold, waiting)]
+        waits = sum(one.size for one in waiting)
+        size, extra = size + waits, extra - waits
     place = Standing(facts.log_start, end, facts.garbage_end, size, facts.holds)
     return list(outlooks(rows, place, policy=facts.rules.policy, unpublished_bytes=extra))
 

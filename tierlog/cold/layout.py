@@ -32,7 +32,6 @@ RECEIPTS = "receipt/"
 TOPICS = "t/"
 
 OFFSET_MAX = 2**63 - 1
-ATTEMPT_MAX = 2**64 - 1
 KEY_CHARACTERS_MAX = 200
 """Of a key relative to its partition; the longest that we make has 90."""
 
@@ -40,9 +39,6 @@ _SEGMENT = re.compile(
     r"seg/([0-9]{20})-([0-9]{20})-e([0-9]{8,10})-n([0-9]{5,10})-([0-9a-f]{16})\.seg"
 )
 _PAGE = re.compile(r"page/([0-9]{20})-([0-9a-f]{16})\.json\.gz")
-
-
-_RECEIPT = re.compile(r"receipt/([0-9]{20})-([0-9]{20})-([0-9a-f]{16})\.json\.gz")
 
 
 class SegmentName(NamedTuple):
@@ -58,14 +54,6 @@ class SegmentName(NamedTuple):
 class PageName(NamedTuple):
     first: Offset
     attempt: int
-
-
-class ReceiptName(NamedTuple):
-    """Of the lowest and the highest offset that a receipt tells of."""
-
-    first: Offset
-    last: Offset
-    digest: str
 
 
 def cluster_prefix(prefix: str, cluster_id: str) -> str:
@@ -111,12 +99,6 @@ def parse_page_key(key: str) -> PageName | None:
     if not (match := _PAGE.fullmatch(key)) or int(match[1]) > OFFSET_MAX:
         return None
     return PageName(Offset(int(match[1])), int(match[2], 16))
-
-
-def parse_receipt_key(key: str) -> ReceiptName | None:
-    if not (match := _RECEIPT.fullmatch(key)) or int(match[2]) > OFFSET_MAX:
-        return None
-    return ReceiptName(Offset(int(match[1])), Offset(int(match[2])), match[3])
 
 
 @dataclass(frozen=True, slots=True)

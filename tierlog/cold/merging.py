@@ -30,7 +30,6 @@ spans an eighth of `retention.ms` and of `retention.bytes` at most: records stay
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from tierlog.cold.entry import Entry
 from tierlog.cold.entry_codec import REPLACED_MAX
@@ -96,11 +95,6 @@ def count_small(entries: Sequence[Entry], wanted: Wanted) -> int:
     return sum(one.data_bytes < wanted.small_bytes for one in entries)
 
 
-def requests_to_read(data_bytes: Sequence[int], *, chunk_bytes: int) -> int:
-    """GETs of a reader who reads all of these segments, with nothing cached."""
-    return sum(1 + -(-one // chunk_bytes) for one in data_bytes)
-
-
 def _stretches(entries: Sequence[Entry], wanted: Wanted) -> Iterator[list[Entry]]:
     """Neighbours that may be in one object."""
     stretch: list[Entry] = []
@@ -154,7 +148,3 @@ def _length(stretch: Sequence[Entry], first: int, wanted: Wanted) -> int:
 def sources_of(entry: Entry) -> int:
     """How many uploads an entry stands for."""
     return 1 if entry.replaces is None else entry.replaces.segments
-
-
-def is_run(entries: Sequence[Entry]) -> bool:
-    return all(one.next_offset == two.base for one, two in pairwise(entries))

@@ -12,7 +12,9 @@ from tierlog.cold import codec
 from tierlog.cold.head import PageRef
 from tierlog.cold.layout import PartitionKeys
 from tierlog.cold.page import Page
+from tierlog.env import Tasks
 from tierlog.objectstore.port import ObjectStore
+from tierlog.types import Bytes
 
 PAGE_BYTES_MAX = 4 << 20
 """As stored, compressed some twenty times: 4 MiB are 180 leaf pages, or 46,000 segments."""
@@ -24,8 +26,12 @@ class _Kept(NamedTuple):
 
 
 class PageCache:
-    def __init__(self, store: ObjectStore, *, bytes_max: int = PAGE_BYTES_MAX) -> None:
+    def __init__(
+        self, store: ObjectStore, *, tasks: Tasks | None = None, bytes_max: int = PAGE_BYTES_MAX
+    ) -> None:
+        """Without `tasks` pages are decoded where they are asked for: nobody else is there."""
         self._store = store
+        self._tasks = tasks
         self._bytes_max = bytes_max
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._flights: dict[str, asyncio.Event] = {}
@@ -53,12 +59,18 @@ class PageCache:
     async def _fetch(self, key: str, ref: PageRef) -> Page:
         landed = self._flights[key] = asyncio.Event()
         try:
-            page = codec.open_page(ref, (await self._store.get(key)).data)
+            page = await self._opened(ref, (await self._store.get(key)).data)
             self._keep(key, _Kept(page, ref.size))
             return page
         finally:
             del self._flights[key]
             landed.set()
+
+    async def _opened(self, ref: PageRef, data: Bytes) -> Page:
+        if self._tasks is None:
+            return codec.open_page(ref, data)
+        # A full page takes some milliseconds: not on the loop.
+        return await self._tasks.in_thread(codec.open_page, ref, bytes(data))
 
     def _keep(self, key: str, kept: _Kept) -> None:
         self._kept[key] = kept

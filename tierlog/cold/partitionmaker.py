@@ -60,7 +60,7 @@ class PartitionMaker:
         self._process = process
         self._incarnation = incarnation
         self._is_idle = is_idle
-        self.pages = PageCache(store)
+        self.pages = PageCache(store, tasks=env.tasks)
         self.trouble: Callable[[], str | None] = lambda: None
         """Why the store need not be asked now, if somebody knows."""
 

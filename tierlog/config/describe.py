@@ -41,10 +41,6 @@ class ConfigEntry:
     documentation: str
     synonyms: tuple[Synonym, ...]
 
-    @property
-    def is_default(self) -> bool:
-        return self.source is ConfigSource.DEFAULT
-
 
 def describe_topic(overrides: Mapping[str, str], node: NodeSettings) -> list[ConfigEntry]:
     """Every topic setting, by name."""

@@ -18,6 +18,9 @@ from tierlog.config.topic import TopicConfig
 TOPIC = definitions_of(TopicConfig)
 NODE = definitions_of(NodeSettings)
 
+WINDOW_MS = 600_000
+"""Of a compliance topic: the default of `local.retention.ms`."""
+
 Operation = Literal["set", "delete", "append", "subtract"]
 
 
@@ -44,6 +47,8 @@ def topic_config(overrides: Mapping[str, str], node: NodeSettings) -> TopicConfi
     values: dict[str, Any] = {each.name: node_default(each, node) for each in TOPIC.values()}
     values |= {name: topic_definition(name).parse(text) for name, text in overrides.items()}
     _apply_implications(values, overrides)
+    if values["tierlog.compliance"]:
+        _keep_repair_window(values, overrides)
     _settle_local_retention(values, overrides)
     _check_together(values, node)
     return TopicConfig(**{TOPIC[name].attribute: value for name, value in values.items()})
@@ -135,6 +140,26 @@ def _apply_implications(values: dict[str, Any], overrides: Mapping[str, str]) ->
                 f"{implied.reason} needs {implied.name}={wanted}, and this asks for {given}",
             )
         values[implied.name] = implied.value
+
+
+def _keep_repair_window(values: dict[str, Any], overrides: Mapping[str, str]) -> None:
+    """Storage rule U6: what a compliance topic has uploaded stays on the disk for ten minutes at
+    least, since the store can be repaired from there. A node's default is widened, a wish refused.
+    """
+    whole_ms = values["retention.ms"]
+    for name, least in (
+        ("local.retention.ms", whole_ms if exceeds(WINDOW_MS, whole_ms) else WINDOW_MS),
+        ("local.retention.bytes", values["retention.bytes"]),
+    ):
+        if values[name] == -2 or not exceeds(least, values[name]):
+            continue
+        if name in overrides:
+            raise InvalidConfig(
+                name,
+                f"tierlog.compliance=true needs {name} of at least {least}, and this asks for "
+                f"{overrides[name]}: until then the store is repaired from the disk",
+            )
+        values[name] = least
 
 
 def _settle_local_retention(values: dict[str, Any], overrides: Mapping[str, str]) -> None:

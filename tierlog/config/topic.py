@@ -201,8 +201,9 @@ class TopicConfig:
     remote_log_copy_disable: bool = flag(
         "remote.log.copy.disable",
         False,
-        "Stop uploading new segments, which then stay on the local disk; what is in the object "
-        "store stays readable. Uploads go on from there when it is false again.",
+        "Stop uploading new segments, which then stay on the local disk until retention.* takes "
+        "them; what is in the object store stays readable and expires first. Uploads go on when "
+        "it is false again.",
     )
     remote_log_delete_on_disable: bool = unobeyed(
         flag(
@@ -222,16 +223,14 @@ class TopicConfig:
     retention_bytes: int = long(
         "retention.bytes",
         -1,
-        "How many bytes of a partition are kept, over both tiers; -1 without limit. Not acted "
-        "upon yet where remote.storage.enable is true: the object store keeps everything.",
+        "How many bytes of a partition are kept, over both tiers; -1 without limit.",
         at_least=-1,
         broker="log.retention.bytes",
     )
     retention_ms: int = long(
         "retention.ms",
         7 * DAY_MS,
-        "How long a record is kept by its timestamp, over both tiers; -1 for ever. Not acted upon "
-        "yet where remote.storage.enable is true: the object store keeps everything.",
+        "How long a record is kept by its timestamp, over both tiers; -1 for ever.",
         at_least=-1,
         broker="log.retention.ms",
     )
@@ -283,7 +282,7 @@ class TopicConfig:
         "tierlog.compliance",
         False,
         "Stricter rules: fsync before every answer, broker timestamps, no compaction, retention "
-        "that may grow but never shrink.",
+        "that may grow but never shrink, ten minutes on the disk after the upload.",
     )
     # A label and nothing more: `tierlog cost actual` adds up by it, too.
     tierlog_owner: str = text(

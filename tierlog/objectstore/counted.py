@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tierlog.env import Clock
 from tierlog.objectstore.around import Around, Request
-from tierlog.objectstore.errors import NoSuchObject, StoreThrottled
+from tierlog.objectstore.errors import NoSuchObject, StoreError, StoreThrottled
 from tierlog.objectstore.port import Got, ObjectStore, Outcome, Written
 
 T = TypeVar("T")
@@ -69,6 +69,9 @@ class Counted(Around):
             answer = await call()
         except BaseException as trouble:
             _count_trouble(kind, trouble)
+            if isinstance(trouble, StoreError):
+                for also in trouble.also_asked:
+                    self.stats.of(also).requests += 1
             raise
         else:
             _count_answer(kind, request, answer)

@@ -13,6 +13,9 @@ from tierlog.errors import Kind, TierlogError
 class StoreError(TierlogError):
     """Root of this room."""
 
+    also_asked: tuple[str, ...] = ()
+    """Kinds of requests that it took beside the one that was called for: they are billed, too."""
+
 
 class NoSuchObject(StoreError):
     """The key, or that version of it, is not there."""

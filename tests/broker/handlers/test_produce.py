@@ -235,6 +235,47 @@ async def test_a_timestamp_far_in_the_future_is_refused(served: Served) -> None:
     assert placed.error_code == ErrorCode.INVALID_TIMESTAMP
 
 
+async def test_a_timestamp_far_in_the_past_is_refused(served: Served) -> None:
+    topic = await served.create("t", message_timestamp_before_max_ms="1000")
+    now_ms = served.node.now_ms()
+    (placed,) = await produce(served, "t", batch(b"v", timestamp=now_ms - 2000))
+    assert placed.error_code == ErrorCode.INVALID_TIMESTAMP
+    (placed,) = await produce(served, "t", batch(b"v", timestamp=now_ms - 500))
+    assert placed.error_code == ErrorCode.NONE
+    assert topic.partition(0).log.log_end == 1, "of the two only the one in time"
+
+
+async def test_a_bound_before_1970_refuses_no_timestamp(served: Served) -> None:
+    for name, bound in (("t", str(2**63 - 1)), ("u", str(served.node.now_ms() + 1))):
+        await served.create(name, message_timestamp_before_max_ms=bound)
+        (placed,) = await produce(served, name, batch(b"v", timestamp=0))
+        assert placed.error_code == ErrorCode.NONE
+
+
+async def test_log_append_time_asks_for_no_timestamp_of_the_producers(served: Served) -> None:
+    await served.create(
+        "t", message_timestamp_type="LogAppendTime", message_timestamp_before_max_ms="1000"
+    )
+    (placed,) = await produce(served, "t", batch(b"v", timestamp=1))
+    assert placed.error_code == ErrorCode.NONE
+
+
+async def test_acks_0_is_slowed_down_by_a_disk_that_fills_up(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await served.create("t")
+    asked = request(served, "t", record_batch(b"v", served=served), acks=0)
+    assert served.send(asked, NEWEST) is None
+    monkeypatch.setattr(served.node.space, "throttle_ms", 20)
+    loop, before = asyncio.get_running_loop(), served.node.stats.throttled_ms
+    began = loop.time()
+    answer = served.send(asked, NEWEST)
+    assert isinstance(answer, asyncio.Future), "it takes a place among the replies"
+    assert await answer is None, "and says nothing"
+    assert loop.time() - began >= 0.019
+    assert served.node.stats.throttled_ms == before + 20
+
+
 async def test_log_append_time_is_told_to_the_producer(served: Served) -> None:
     await served.create("t", message_timestamp_type="LogAppendTime")
     (placed,) = await produce(served, "t", batch(b"v", timestamp=1))

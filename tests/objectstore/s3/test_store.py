@@ -162,6 +162,27 @@ async def test_a_stat_without_words_is_asked_again_with_them(
     assert [each.method for each in server.requests] == ["HEAD", "GET"]
 
 
+async def test_a_stat_that_is_refused_reads_one_byte_at_most(
+    store: S3Store, server: Scripted
+) -> None:
+    server.will(reply(404, content_length="0"), refused(404, "NoSuchKey"))
+    with pytest.raises(NoSuchObject) as missing:
+        await store.head("a")
+    assert missing.value.also_asked == ("get",)
+    assert server.requests[1].headers["range"] == "bytes=0-0"
+
+
+@pytest.mark.parametrize("there", [range_reply(b"0"), reply(416)], ids=["bytes", "empty"])
+async def test_an_object_that_comes_between_is_asked_for_again(
+    store: S3Store, server: Scripted, there: bytes
+) -> None:
+    server.will(
+        reply(404, content_length="0"), there, reply(200, b"", content_length="5", etag="e")
+    )
+    assert (await store.head("a")).size == 5
+    assert [each.method for each in server.requests] == ["HEAD", "GET", "HEAD"]
+
+
 async def test_a_bucket_elsewhere_says_where(store: S3Store, server: Scripted) -> None:
     server.will(refused(301, "PermanentRedirect", x_amz_bucket_region="eu-west-3"))
     with pytest.raises(StoreDenied, match="eu-west-3"):

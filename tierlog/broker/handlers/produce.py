@@ -20,6 +20,7 @@ from tierlog.broker.acknowledging import (
     answer_at_once,
     encoded,
     refused,
+    silence,
 )
 from tierlog.broker.errors import (
     CodecNotAllowed,
@@ -122,10 +123,10 @@ def answer_any(produced: Produced, call: Call) -> Answer:
     outcome: Outcome = []
     for key, partitions in topics:
         outcome.append((key, place_all(key, partitions, acks, refusal, call)))
+    throttle_ms = call.node.space.throttle_ms
     if acks == 0:
         hang_up_on_error(outcome)
-        return None
-    throttle_ms = call.node.space.throttle_ms
+        return silence(call, throttle_ms) if throttle_ms else None
     if not throttle_ms and all(one.wait is None for _, placed in outcome for one in placed):
         return answer_at_once(outcome, call)
     return Acknowledgement(outcome, call, timeout_ms=timeout_ms).begin(throttle_ms)

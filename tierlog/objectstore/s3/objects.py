@@ -83,10 +83,25 @@ class Objects:
             "HEAD", key, headers=_WITH_CHECKSUM, query=_version(version_id), deadline=deadline
         )
         if answer.status == 404:
-            # A refused HEAD has no words, and a bucket that is missing is not an object that is.
-            return self.get(deadline, key, version_id=version_id).stat
+            self._check_missing(deadline, key, version_id)
+            # It has come meanwhile.
+            answer = self._transport.send(
+                "HEAD", key, headers=_WITH_CHECKSUM, query=_version(version_id), deadline=deadline
+            )
         self._check_answered(key, answer, etag=None)
         return _stat(key, answer, _length(key, answer))
+
+    def _check_missing(self, deadline: Deadline, key: str, version_id: str | None) -> None:
+        """Raises what a refused HEAD meant, which has no words of its own: a bucket that is missing
+        is not an object that is. By a GET of one byte; an empty object has none (416)."""
+        headers = {"range": "bytes=0-0"}
+        answer = self._transport.send(
+            "GET", key, headers=headers, query=_version(version_id), deadline=deadline, bytes_max=1
+        )
+        if answer.status not in {200, 206, 416}:
+            refusal = self._transport.door.refusal(key, _said(answer))
+            refusal.also_asked = ("get",)
+            raise refusal
 
     def put(
         self, deadline: Deadline, key: str, body: Body, condition: Mapping[str, str]
