@@ -61,6 +61,9 @@ def test_groups_are_told_with_their_partitions(with_node: Callable[[Scenario], N
         (partition,) = one["partitions"]
         assert (partition["committed"], partition["end"], partition["records"]) == (4, 10, 6)
         assert partition["seconds"] > 19
+        assert (one["records"], one["trend"], one["unknown_partitions"]) == (6, "unknown", 0)
+        await asyncio.sleep(60)
+        one = json.loads((await node.get("/lag?group=g")).body)
         assert (one["records"], one["trend"]) == (6, "stuck")
 
     with_node(scenario)

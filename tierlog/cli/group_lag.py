@@ -118,7 +118,7 @@ def headline(lag: dict[str, Any]) -> list[str]:
     if not lag["records"]:
         lines = [first + "caught up"]
     else:
-        behind = "?" if lag["seconds"] is None else show_length(lag["seconds"] * 1000)
+        behind = behind_words(lag)
         lines = [
             f"{first}{lag['records']:,} records, {show_bytes(lag['bytes'])}, {behind} behind; "
             f"{trend_words(lag)}"
@@ -134,7 +134,7 @@ def headline(lag: dict[str, Any]) -> list[str]:
 def trend_words(lag: dict[str, Any]) -> str:
     words = str(lag["trend"])
     if lag["trend"] == "unknown":
-        return "how fast it reads is known in some seconds"
+        return "how fast it reads is known after a minute, or when it commits"
     if lag["consumed_per_s"] is not None:
         words += f", reads {lag['consumed_per_s']:,.0f}/s of {lag['produced_per_s']:,.0f}/s written"
     if lag["catch_up_s"] is not None:
@@ -171,13 +171,20 @@ def common(lag: dict[str, Any]) -> dict[str, object]:
     return {
         "records": f"{lag['records']:,}",
         "bytes": show_bytes(lag["bytes"]),
-        "behind": length(lag["seconds"]) if is_behind else "-",
+        "behind": behind_words(lag) if is_behind else "-",
         "trend": lag["trend"],
         "reads": rate(lag["consumed_per_s"]),
         "caught_up_in": length(lag["catch_up_s"], "never") if is_behind else "-",
         "off_disk_in": disk_words(lag) if is_behind else "-",
         "expires_in": length(lag["retention_left_s"], "stays") if is_behind else "-",
     }
+
+
+def behind_words(lag: dict[str, Any]) -> str:
+    """Of a group: at least so much, where some of its partitions do not say."""
+    found = length(lag["seconds"])
+    is_part = bool(lag.get("unknown_partitions")) and lag["seconds"] is not None
+    return f">={found}" if is_part else found
 
 
 def length(seconds: float | None, otherwise: str = NOT_KNOWN) -> str:
