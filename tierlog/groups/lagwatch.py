@@ -159,7 +159,7 @@ class LagWatch:
         found: dict[Key, int] = {}
         for shard in self._groups.shards:
             for group in list(shard.machine.offsets) if shard.is_loaded else ():
-                known = shard.machine.offsets.get(group, {})
+                known = shard.machine.committed(group)
                 found |= {(group, *place): one.offset for place, one in known.items()}
                 await turns.next()
         return found
