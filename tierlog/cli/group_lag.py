@@ -54,6 +54,7 @@ def looks(address: Address, options: LagOptions) -> Iterator[dict[str, Any]]:
         answer = look(address, options.group)
         yield answer
         is_done = options.until_caught_up and records_of(answer) == 0
+        is_done = is_done and not answer.get("shards_loading")
         if not options.watch or is_done:
             return
         time.sleep(options.every_s)
@@ -105,8 +106,11 @@ def lines_of(answer: dict[str, Any], options: LagOptions) -> list[str]:
     if options.group is not None:
         return [*headline(answer), "", *table_lines(partition_rows(answer), right=RIGHT)]
     groups = sorted(answer["groups"], key=lambda one: (-(one["seconds"] or 0), one["group"]))
+    if loading := answer.get("shards_loading"):
+        say(f"{loading} shards of the group state are still loading: their groups are not shown")
     if not groups:
-        say("no group has committed anything yet")
+        if not loading:
+            say("no group has committed anything yet")
         return []
     when = [show_second(answer["at_ms"])] if options.watch else []
     return [*when, *table_lines([group_row(one) for one in groups], right=RIGHT)]

@@ -140,6 +140,11 @@ class GroupCoordinator:
         return shard
 
     @property
+    def loading(self) -> int:
+        """Shards that are not loaded yet, or not any more."""
+        return sum(not shard.is_loaded for shard in self._shards)
+
+    @property
     def shards(self) -> list[Shard[GroupMachine]]:
         return self._shards
 
