@@ -12,6 +12,7 @@ from tierlog.coordinator import shard as shards
 from tierlog.coordinator.errors import CoordinatorLoading
 from tierlog.coordinator.shard import Shard
 from tierlog.coordinator.step import Now
+from tierlog.groups.formats import NO_ID
 from tierlog.groups.machine import GroupMachine
 from tierlog.groups.service import groups_of
 from tierlog.groups.values import Commit, GroupStep
@@ -132,6 +133,8 @@ async def test_a_full_disk_is_no_reason_to_fail_for_time_that_passes() -> None:
         shard = await loaded(served)
         await commit(shard, 1)
         with full_disk(shard):
-            shard.carry_out(shard.machine.forget_topics({"t"}))
+            shard.machine.topic_gone("t", NO_ID)
+            for step in shard.machine.forgetting():
+                shard.carry_out(step)
         await until_loaded(shard)
         assert shard.machine.committed("g")["t", 0].offset == 1

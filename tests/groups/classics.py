@@ -66,6 +66,15 @@ class Bench:
             self.machine.apply(record)
         self.machine.loaded(self.now)
 
+    def expire(self) -> None:
+        for step in self.machine.expiring(self.now):
+            self.carry_out(step)
+
+    def forget(self, topic: str, topic_id: bytes) -> None:
+        self.machine.topic_gone(topic, topic_id)
+        for step in self.machine.forgetting():
+            self.carry_out(step)
+
     # What members do
 
     def ask_join(self, member_id: str = "", **changes: Any) -> int:

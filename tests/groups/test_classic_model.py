@@ -154,7 +154,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             self.hear_replies()
         self.people.remove(person)
 
-    @rule(ms=st.sampled_from([1, 500, 5_000, 9_999, 10_000, 31_000]))
+    @rule(ms=st.sampled_from([1, 500, 5_000, 9_999, 10_000, 10_001, 31_000]))
     def wait(self, ms: int) -> None:
         self.bench.wait(ms)
 
@@ -219,6 +219,12 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             for ticket, since_ms in person.asked.items():
                 waited_ms = self.bench.now_ms - since_ms
                 assert waited_ms <= REBALANCE_MS, f"{ticket} waits for {waited_ms} ms"
+
+    @invariant()
+    def who_was_answered_is_known(self) -> None:
+        for person in self.people:
+            if self.is_in(person):
+                assert person.id in self.bench.group.members
 
     @invariant()
     def commits_are_where_they_were_put(self) -> None:

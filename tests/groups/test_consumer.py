@@ -434,12 +434,12 @@ def test_a_group_is_deleted_once_it_is_empty(bench: ConsumerBench) -> None:
 
 def test_an_empty_group_without_offsets_is_forgotten(bench: ConsumerBench) -> None:
     (one,) = settled(bench, 1)
-    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    bench.expire()
     one.leave()
-    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    bench.expire()
     assert bench.machine.groups
     bench.wait(bench.limits.offsets_retention_ms)
-    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    bench.expire()
     assert not bench.machine.groups
 
 
@@ -449,10 +449,10 @@ def test_offsets_outlive_the_last_member_for_their_whole_time(bench: ConsumerBen
     bench.commit(one.id, 1, 0)
     bench.now_ms += bench.limits.offsets_retention_ms + 1
     one.leave()
-    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    bench.expire()
     assert bench.machine.offsets[GROUP]
     bench.wait(bench.limits.offsets_retention_ms)
-    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    bench.expire()
     assert not bench.machine.offsets.get(GROUP)
 
 
@@ -462,16 +462,16 @@ def test_a_member_between_two_looks_begins_the_time_of_an_empty_group_anew() -> 
     bench.arrive("a")
     bench.commit("a", 1, 0)
     bench.send("a", -1)
-    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    bench.expire()
     bench.now_ms += day_ms - 1_000
     bench.arrive("b")
     bench.now_ms += 500
     bench.send("b", -1)
     bench.now_ms += 500
-    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    bench.expire()
     assert bench.machine.committed(GROUP), "it had a member a moment ago"
     bench.now_ms += day_ms
-    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    bench.expire()
     assert bench.machine.group_ids() == []
 
 

@@ -290,6 +290,24 @@ async def test_offsets_outlive_the_node() -> None:
         assert topic.partitions[0].committed_offset == 42
 
 
+async def test_groups_are_listed_as_far_as_they_are_loaded(served: Served) -> None:
+    await served.create("t", partitions=2)
+    await found(served)
+    await loaded(served)
+    await commit(served, 8)
+    shards = groups_of(served.node).shards
+    (mine,) = (one for one in shards if one.machine.offsets)
+    other = next((one for one in shards if one is not mine), None)
+    for one, wanted in ((other, [GROUP]), (mine, [])):
+        if one is not None:
+            one.is_loaded = False
+            answer = await listed(served)
+            assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert [each.group_id for each in answer.groups] == wanted
+            one.is_loaded = True
+    assert (await listed(served)).error_code == 0
+
+
 async def test_offsets_go_with_their_topic(served: Served) -> None:
     await served.create("t", partitions=2)
     await found(served)

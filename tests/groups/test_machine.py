@@ -3,10 +3,13 @@
 import pytest
 
 from tests.groups.classics import GROUP, WALL_MS, Bench
+from tierlog.groups import piece
+from tierlog.groups.formats import NO_ID
 from tierlog.groups.values import Commit, GroupLimits, Protocol
 from tierlog.wire.error_codes import ErrorCode
 
 DAY_MS = 24 * 3600 * 1000
+ID = b"i" * 16
 ONE = Commit("t", 0, 5, 1, "note")
 
 
@@ -99,9 +102,55 @@ def test_a_group_with_members_is_not_deleted(bench: Bench) -> None:
 
 def test_offsets_go_with_their_topic(bench: Bench) -> None:
     commit(bench, ONE, ONE._replace(topic="u"))
-    bench.carry_out(bench.machine.forget_topics({"t"}))
+    bench.forget("t", NO_ID)
     bench.restart()
     assert set(bench.machine.committed(GROUP)) == {("u", 0)}
+
+
+def many(bench: Bench, count: int, group: str = GROUP) -> None:
+    commits = [Commit("t", number, 7, -1, "", ID) for number in range(count)]
+    bench.carry_out(bench.machine.commit(group, "", None, -1, commits, bench.ticket(), bench.now))
+
+
+def test_offsets_of_a_topic_that_is_gone_are_forgotten_a_piece_at_a_time(bench: Bench) -> None:
+    """Nobody is told of them meanwhile, and what is committed to a new topic of the name stays."""
+    many(bench, 2 * piece.RECORDS_MAX)
+    many(bench, 10, group="x" * 32_000)
+    bench.machine.topic_gone("t", ID)
+    assert not bench.machine.committed(GROUP)
+    sizes = []
+    for number, step in enumerate(bench.machine.forgetting()):
+        sizes.append(len(step.records))
+        keys = (bench.machine.encode(one)[0] for one in step.records)
+        assert sum(map(len, keys)) < 2 * piece.BYTES_MAX < 1 << 20
+        bench.carry_out(step)
+        if number == 0:
+            commit(bench, ONE._replace(topic_id=b"n" * 16))
+            commit(bench, ONE._replace(partition=999, topic_id=b"n" * 16))
+    assert max(sizes) == piece.RECORDS_MAX
+    assert len(sizes) > 4, "long ids make short pieces"
+    assert set(bench.machine.committed(GROUP)) == {("t", 0), ("t", 999)}
+    assert list(bench.machine.offsets) == [GROUP]
+    bench.restart()
+    assert set(bench.machine.committed(GROUP)) == {("t", 0), ("t", 999)}
+
+
+def test_offsets_expire_a_piece_at_a_time_unless_somebody_comes_in_between() -> None:
+    bench = Bench(GroupLimits(initial_delay_ms=0, offsets_retention_ms=DAY_MS))
+    many(bench, 2 * piece.RECORDS_MAX + 1)
+    bench.now_ms += DAY_MS
+    steps = bench.machine.expiring(bench.now)
+    bench.carry_out(next(steps))
+    bench.stable(1)
+    for step in steps:
+        bench.carry_out(step)
+    assert len(bench.machine.committed(GROUP)) == piece.RECORDS_MAX + 1
+    assert bench.group.members
+
+
+def test_a_look_at_many_offsets_that_stay_lets_others_have_a_turn(bench: Bench) -> None:
+    many(bench, 2 * piece.LOOKS_MAX)
+    assert [len(one.records) for one in bench.machine.expiring(bench.now)] == [0, 0, 0]
 
 
 def test_offsets_of_a_topic_that_is_read_are_not_deleted(bench: Bench) -> None:
@@ -122,14 +171,14 @@ def test_offsets_of_an_empty_group_expire_and_then_the_group() -> None:
     (member,) = bench.stable(1)
     commit(bench, ONE, member=member, generation=1)
     bench.now_ms += 3 * DAY_MS
-    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    bench.expire()
     assert bench.machine.committed(GROUP), "it has members"
     bench.leave(member)
     bench.now_ms += DAY_MS - 1
-    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    bench.expire()
     assert bench.machine.committed(GROUP), "its time begins when it is empty"
     bench.now_ms += 1
-    bench.carry_out(bench.machine.expire_offsets(bench.now))
+    bench.expire()
     assert bench.machine.group_ids() == []
     bench.restart()
     assert bench.machine.group_ids() == []

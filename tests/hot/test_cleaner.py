@@ -24,8 +24,9 @@ from tests.hot.cleaned import (
 from tests.hot.support import append, open_log
 from tests.records.batches import altered
 from tierlog.hot import Log
+from tierlog.hot.cleaner import Cleaner
 from tierlog.hot.dirt import CleaningRules
-from tierlog.hot.errors import CleaningOvertaken
+from tierlog.hot.errors import CleaningOvertaken, DiskFull
 from tierlog.hot.sync import ManualSyncs
 from tierlog.records.attributes import Codec
 from tierlog.records.errors import CorruptBatch
@@ -468,3 +469,35 @@ def test_a_cleaning_that_fails_is_told_and_tried_later(disk: SimDisk) -> None:
     assert cleaner.stats.failures == 1
     assert cleaner.stats.last_error.startswith("t-0: /data has 0 bytes free")
     assert len(records_of(log)) == 2
+
+
+def test_a_cleaning_that_finds_no_room_is_not_told_as_a_full_disk(
+    disk: SimDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It asks for a whole segment, where an append asks for some bytes."""
+    log, syncs = begin(disk)
+    put(log, (b"a", bytes(500)))
+    put(log, (b"a", bytes(500)))
+    seal(log, syncs)
+    cleaner, _ = cleaner_of(log, CleaningRules(min_dirty_ratio=0.0))
+    disk.capacity = disk.used + 500
+
+    async def run() -> None:
+        dirtiest = await cleaner._dirtiest()
+        assert dirtiest is not None
+        await cleaner._try(dirtiest)
+
+    asyncio.run(run())
+    assert cleaner.stats.failures == 1
+    assert not log._directory.is_full
+    assert "nothing is appended" not in caplog.text
+    disk.capacity = disk.used
+    with pytest.raises(DiskFull):
+        log._directory.claim(1)
+    asyncio.run(run_again(cleaner))
+    assert log._directory.is_full, "an append was refused, whatever the cleaner finds"
+
+
+async def run_again(cleaner: Cleaner) -> None:
+    for one in cleaner._candidates():
+        await cleaner._try(one)

@@ -10,6 +10,7 @@ from tests.cold.tiering import Door, play
 from tests.http.nodes import RunningNode, of, running, settings
 from tierlog import server
 from tierlog.client import CommittedOffset, NewRecord, TopicPartition
+from tierlog.groups.service import groups_of
 from tierlog.http import groupfamilies, lag
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
@@ -61,6 +62,9 @@ def test_groups_are_told_with_their_partitions(with_node: Callable[[Scenario], N
         (partition,) = one["partitions"]
         assert (partition["committed"], partition["end"], partition["records"]) == (4, 10, 6)
         assert partition["seconds"] > 19
+        assert (one["records"], one["trend"], one["unknown_partitions"]) == (6, "unknown", 0)
+        await asyncio.sleep(60)
+        one = json.loads((await node.get("/lag?group=g")).body)
         assert (one["records"], one["trend"]) == (6, "stuck")
 
     with_node(scenario)
@@ -71,6 +75,28 @@ def test_a_group_that_is_not_there_is_a_problem(with_node: Callable[[Scenario], 
         answer = await node.get("/lag?group=nobody%20knows")
         assert answer.status == 404
         assert "nobody knows" in json.loads(answer.body)["detail"]
+
+    with_node(scenario)
+
+
+def test_groups_whose_shard_still_loads_are_not_said_to_have_committed_nothing(
+    with_node: Callable[[Scenario], None],
+) -> None:
+    async def scenario(node: RunningNode) -> None:
+        await commit(node, g=4)
+        groups = groups_of(node.node)
+        shard = groups.shard_of("g")
+        shard.is_loaded = False
+        await asyncio.sleep(20)
+        found = json.loads((await node.get("/lag")).body)
+        assert (found["groups"], found["shards_loading"]) == ([], 1)
+        answer = await node.get("/lag?group=g")
+        assert answer.status == 503
+        assert "loading" in json.loads(answer.body)["detail"]
+        shard.is_loaded = True
+        await asyncio.sleep(20)
+        found = json.loads((await node.get("/lag")).body)
+        assert ([one["group"] for one in found["groups"]], found["shards_loading"]) == (["g"], 0)
 
     with_node(scenario)
 

@@ -54,6 +54,7 @@ def looks(address: Address, options: LagOptions) -> Iterator[dict[str, Any]]:
         answer = look(address, options.group)
         yield answer
         is_done = options.until_caught_up and records_of(answer) == 0
+        is_done = is_done and not answer.get("shards_loading")
         if not options.watch or is_done:
             return
         time.sleep(options.every_s)
@@ -105,8 +106,11 @@ def lines_of(answer: dict[str, Any], options: LagOptions) -> list[str]:
     if options.group is not None:
         return [*headline(answer), "", *table_lines(partition_rows(answer), right=RIGHT)]
     groups = sorted(answer["groups"], key=lambda one: (-(one["seconds"] or 0), one["group"]))
+    if loading := answer.get("shards_loading"):
+        say(f"{loading} shards of the group state are still loading: their groups are not shown")
     if not groups:
-        say("no group has committed anything yet")
+        if not loading:
+            say("no group has committed anything yet")
         return []
     when = [show_second(answer["at_ms"])] if options.watch else []
     return [*when, *table_lines([group_row(one) for one in groups], right=RIGHT)]
@@ -118,7 +122,7 @@ def headline(lag: dict[str, Any]) -> list[str]:
     if not lag["records"]:
         lines = [first + "caught up"]
     else:
-        behind = "?" if lag["seconds"] is None else show_length(lag["seconds"] * 1000)
+        behind = behind_words(lag)
         lines = [
             f"{first}{lag['records']:,} records, {show_bytes(lag['bytes'])}, {behind} behind; "
             f"{trend_words(lag)}"
@@ -134,7 +138,7 @@ def headline(lag: dict[str, Any]) -> list[str]:
 def trend_words(lag: dict[str, Any]) -> str:
     words = str(lag["trend"])
     if lag["trend"] == "unknown":
-        return "how fast it reads is known in some seconds"
+        return "how fast it reads is known after a minute, or when it commits"
     if lag["consumed_per_s"] is not None:
         words += f", reads {lag['consumed_per_s']:,.0f}/s of {lag['produced_per_s']:,.0f}/s written"
     if lag["catch_up_s"] is not None:
@@ -171,13 +175,20 @@ def common(lag: dict[str, Any]) -> dict[str, object]:
     return {
         "records": f"{lag['records']:,}",
         "bytes": show_bytes(lag["bytes"]),
-        "behind": length(lag["seconds"]) if is_behind else "-",
+        "behind": behind_words(lag) if is_behind else "-",
         "trend": lag["trend"],
         "reads": rate(lag["consumed_per_s"]),
         "caught_up_in": length(lag["catch_up_s"], "never") if is_behind else "-",
         "off_disk_in": disk_words(lag) if is_behind else "-",
         "expires_in": length(lag["retention_left_s"], "stays") if is_behind else "-",
     }
+
+
+def behind_words(lag: dict[str, Any]) -> str:
+    """Of a group: at least so much, where some of its partitions do not say."""
+    found = length(lag["seconds"])
+    is_part = bool(lag.get("unknown_partitions")) and lag["seconds"] is not None
+    return f">={found}" if is_part else found
 
 
 def length(seconds: float | None, otherwise: str = NOT_KNOWN) -> str:

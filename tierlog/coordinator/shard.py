@@ -25,7 +25,7 @@ from tierlog.records.record import Record, decode_records, encode_batch
 from tierlog.types import Offset, TimestampMs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tierlog.broker.partition import Partition
     from tierlog.coordinator.step import Machine
@@ -49,7 +49,7 @@ class Shard(Generic[M]):
         env: Env,
         partition: Partition,
         make: Callable[[], M],
-        settle: Callable[[M], Step[Any]] | None = None,
+        settle: Callable[[M], Iterable[Step[Any]]] | None = None,
     ) -> None:
         """`make` gives a machine that remembers nothing. `settle` says what a machine has to take
         back, now that its log is applied, before anybody is served by it."""
@@ -85,7 +85,7 @@ class Shard(Generic[M]):
                 self._apply_batch(batch)
                 offset = Offset(header.base_offset + header.last_offset_delta + 1)
             await asyncio.sleep(0)
-        self._take_back()
+        await self._take_back()
         self.is_loaded = True
         self.machine.loaded(self.now())
         self._arm()
@@ -106,19 +106,18 @@ class Shard(Generic[M]):
                 pause_s = min(max(2 * pause_s, RETRY_S), RETRY_S_MAX)
                 logger.warning("a coordinator cannot be loaded: %s; again in %d s", error, pause_s)
 
-    def _take_back(self) -> None:
+    async def _take_back(self) -> None:
         """A log that takes nothing now is no reason to remember it: whoever loads next finds it
         again, and takes it back again."""
-        if self._settle is None:
-            return
-        records = self._settle(self.machine).records
-        try:
-            if records:
-                self._append(records)
-        except (TierlogError, OSError) as error:
-            logger.warning("a coordinator could not write: %s", error)
-            for record in records:
-                self.machine.apply(record)
+        for step in self._settle(self.machine) if self._settle is not None else ():
+            try:
+                if step.records:
+                    self._append(step.records)
+            except (TierlogError, OSError) as error:
+                logger.warning("a coordinator could not write: %s", error)
+                for record in step.records:
+                    self.machine.apply(record)
+            await asyncio.sleep(0)
 
     def _apply_batch(self, batch: bytes) -> None:
         for record in decode_records(batch):

@@ -11,13 +11,14 @@ their next request. Kafka's answers, pitfalls 15-17 of the protocol included.
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import Enum
 from math import inf
 from typing import TYPE_CHECKING
 
 from tierlog.groups.formats import GroupKey, GroupValue, StateRecord
 from tierlog.groups.member import Member, member_of, remembered, to_value
+from tierlog.groups.pending import Pending
+from tierlog.groups.roster import Roster
 from tierlog.groups.subscription import CONSUMER, subscribed_topics
 from tierlog.groups.values import Joined, JoinedMember, Left, Synced
 from tierlog.wire.error_codes import ErrorCode
@@ -52,17 +53,16 @@ class ClassicGroup:
         self.generation = 0
         self.protocol: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self._roster = Roster()
+        self.members = self._roster.members
         self.since_wall_ms = -1
         """When the remembered state was written."""
         self.wake_ms: float = inf
         """No deadline of the group is earlier."""
         self._limits = limits
         self._new_id = new_id
-        self._statics: dict[str, str] = {}
-        """Member ids by instance id."""
-        self._pending: dict[str, int] = {}
-        """Ids that were given out and not joined with yet, until when."""
+        self._statics = self._roster.statics
+        self._pending = Pending()
         self._phase_ends_ms: float = inf
         """Of joining or syncing: who has not come by then is left behind."""
         self._is_delayed = False
@@ -83,17 +83,12 @@ class ClassicGroup:
         self.protocol = value.protocol
         self.leader = value.leader
         self.since_wall_ms = value.current_state_timestamp
-        members = {}
+        members = []
         for one in value.members:
             member = self.members.get(one.member_id) or remembered(one, value.protocol)
             member.assignment = one.assignment
-            members[member.id] = member
-        self.members = members
-        self._statics = {
-            member.instance_id: member.id
-            for member in members.values()
-            if member.instance_id is not None
-        }
+            members.append(member)
+        self._roster.set(members)
         self.state = State.STABLE if members else State.EMPTY
         self._phase_ends_ms = inf
 
@@ -121,8 +116,7 @@ class ClassicGroup:
             step.reply(ticket, Joined(error=refusal, member_id=join.member_id))
         elif not join.member_id:
             self._join_new(join, ticket, now, step)
-        elif join.member_id in self._pending:
-            del self._pending[join.member_id]
+        elif self._pending.take(join.member_id):
             self._admit(member_of(join, join.member_id), join.protocol_type, ticket, now, step)
         else:
             self._join_again(join, ticket, now, step)
@@ -149,21 +143,16 @@ class ClassicGroup:
 
     def _is_too_much(self, join: Join, old_id: str) -> bool:
         """Whether members would say more than is kept for one group."""
-        others = sum(one.said_bytes for one in self.members.values() if one.id != old_id)
-        pending = sum(map(len, self._pending))
-        return others + pending + join.said_bytes > self._limits.group_bytes_max
+        others = self._roster.says_without(old_id) + self._pending.bytes
+        return others + join.said_bytes > self._limits.group_bytes_max
 
     def _agrees(self, join: Join) -> bool:
         """Whether all members would still have a protocol in common."""
         if not join.protocol_type or not join.protocols:
             return False
-        others = [one for one in self.members.values() if one.id != join.member_id]
-        if not others:
+        if self._roster.is_alone(join.member_id):
             return True
-        common = set.intersection(*({p.name for p in one.protocols} for one in others))
-        return join.protocol_type == self.protocol_type and any(
-            one.name in common for one in join.protocols
-        )
+        return join.protocol_type == self.protocol_type and self._roster.agrees(join)
 
     def _join_new(self, join: Join, ticket: int, now: Now, step: GroupStep) -> None:
         member_id = self._new_id(join.instance_id or join.client_id)
@@ -172,8 +161,9 @@ class ClassicGroup:
             self._replace_static(join, old_id, member_id, ticket, now, step)
         elif join.instance_id is None and join.needs_known_id:
             # It comes back with the id: a join whose answer is lost leaves no ghost behind.
-            self._pending[member_id] = now.mono_ms + join.session_timeout_ms
-            self._wake(self._pending[member_id])
+            until_ms = now.mono_ms + join.session_timeout_ms
+            self._pending.add(member_id, until_ms=until_ms)
+            self._wake(until_ms)
             step.reply(ticket, Joined(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
         else:
             self._admit(member_of(join, member_id), join.protocol_type, ticket, now, step)
@@ -183,9 +173,7 @@ class ClassicGroup:
     ) -> None:
         if not self.members:
             self.protocol_type = protocol_type
-        self.members[member.id] = member
-        if member.instance_id is not None:
-            self._statics[member.instance_id] = member.id
+        self._roster.add(member)
         self._park_join(member, ticket, now, step)
         if self.state is State.PREPARING:
             self._prolong(now)
@@ -195,7 +183,7 @@ class ClassicGroup:
         member = self.members[join.member_id]
         self._hear(member, now)
         is_same = join.protocols == member.protocols
-        member.update(join)
+        self._roster.update(member, join)
         if self.state is State.PREPARING or not is_same or self._must_rebalance(member):
             self._park_join(member, ticket, now, step)
             self._rebalance(now, step)
@@ -214,6 +202,7 @@ class ClassicGroup:
             error = ErrorCode.REBALANCE_IN_PROGRESS
             step.reply(member.joining, Joined(error=error, member_id=member.id))
         member.joining = ticket
+        self._roster.joining.add(member.id)
         self._hear(member, now)
 
     def _replace_static(
@@ -221,12 +210,12 @@ class ClassicGroup:
     ) -> None:
         """A static member came back: the id that it had is fenced. If it subscribes to what it did
         before, and the protocol stays the same, nobody else is bothered."""
-        old = self.members.pop(old_id)
+        old = self.members[old_id]
         self._refuse_waiting(old, ErrorCode.FENCED_INSTANCE_ID, step)
+        self._roster.remove(old)
         member = member_of(join, new_id)
         member.assignment = old.assignment
-        self._statics[old.instance_id or ""] = new_id
-        self.members[new_id] = member
+        self._roster.add(member)
         was_leader = self.leader == old_id
         if was_leader:
             self.leader = new_id
@@ -241,7 +230,7 @@ class ClassicGroup:
     def _is_alike(self, member: Member, old: Member) -> bool:
         """What a consumer says may differ: it tells the generation and the partitions that it had,
         which one that comes back does not have any more. Kafka looks at the protocol alone."""
-        if self._selected_protocol() != self.protocol:
+        if self._roster.selected_protocol() != self.protocol:
             return False
         if self.protocol_type != CONSUMER:
             return True
@@ -321,8 +310,7 @@ class ClassicGroup:
     def _complete_if_all_joined(self, now: Now, step: GroupStep) -> None:
         if self._is_delayed and now.mono_ms < self._phase_ends_ms:
             return
-        waiting = all(one.joining is not None for one in self.members.values())
-        if waiting and not self._pending:
+        if self._roster.is_complete and not self._pending:
             self._complete_join(now, step)
 
     def _complete_join(self, now: Now, step: GroupStep) -> None:
@@ -331,7 +319,7 @@ class ClassicGroup:
         self._is_delayed = False
         for member in [one for one in self.members.values() if one.joining is None]:
             if member.instance_id is None:
-                self._forget(member)
+                self._roster.remove(member)
         self.generation += 1
         if not self.members:
             self._become_empty(now, step)
@@ -341,7 +329,7 @@ class ClassicGroup:
             self.generation -= 1
             self._begin_joining(now, is_first=False)
             return
-        self.protocol = self._selected_protocol()
+        self.protocol = self._roster.selected_protocol()
         self._choose_leader()
         self.state = State.COMPLETING
         self._phase_ends_ms = now.mono_ms + self._longest_ms()
@@ -351,13 +339,7 @@ class ClassicGroup:
                 step.reply(member.joining, self._joined(member))
                 member.joining = None
                 self._hear(member, now)
-
-    def _selected_protocol(self) -> str:
-        """Each votes for the first of its own that all have; the most votes win."""
-        members = self.members.values()
-        common = set.intersection(*({p.name for p in one.protocols} for one in members))
-        votes = Counter(next(p.name for p in one.protocols if p.name in common) for one in members)
-        return max(votes, key=lambda name: votes[name])
+        self._roster.joining.clear()
 
     def _choose_leader(self) -> None:
         """The same as before, if it came again."""
@@ -462,13 +444,13 @@ class ClassicGroup:
         member_id, instance_id = leaving
         if instance_id is not None and not member_id:
             member_id = self._statics.get(instance_id, "")
-        if self._pending.pop(member_id, None) is not None:
+        if self._pending.take(member_id):
             return Left(member_id, instance_id, ErrorCode.NONE)
         error = self.check_member(member_id, instance_id)
         if error is ErrorCode.NONE:
             member = self.members[member_id]
             self._refuse_waiting(member, ErrorCode.UNKNOWN_MEMBER_ID, step)
-            self._forget(member)
+            self._roster.remove(member)
         return Left(leaving.member_id, instance_id, error)
 
     def _go_on_without(self, now: Now, step: GroupStep) -> None:
@@ -478,23 +460,19 @@ class ClassicGroup:
         elif self.state is State.PREPARING:
             self._complete_if_all_joined(now, step)
 
-    def _forget(self, member: Member) -> None:
-        del self.members[member.id]
-        if member.instance_id is not None and self._statics.get(member.instance_id) == member.id:
-            del self._statics[member.instance_id]
-
     def _refuse_waiting(self, member: Member, error: ErrorCode, step: GroupStep) -> None:
         if member.joining is not None:
             step.reply(member.joining, Joined(error=error, member_id=member.id))
         if member.syncing is not None:
             step.reply(member.syncing, Synced(error=error))
         member.joining = member.syncing = None
+        self._roster.joining.discard(member.id)
 
     # Time
 
     def tick(self, now: Now, step: GroupStep) -> None:
         """Let go of those who were not heard of, and of those who did not come in time."""
-        self._pending = {key: end for key, end in self._pending.items() if end > now.mono_ms}
+        self._pending.expire(now.mono_ms)
         gone = [one for one in self.members.values() if self._is_gone(one, now)]
         if self.state is State.COMPLETING and now.mono_ms >= self._phase_ends_ms:
             gone += [
@@ -502,7 +480,7 @@ class ClassicGroup:
             ]
         for member in gone:
             self._refuse_waiting(member, ErrorCode.UNKNOWN_MEMBER_ID, step)
-            self._forget(member)
+            self._roster.remove(member)
         if gone:
             self._go_on_without(now, step)
         if self.state is State.PREPARING:
@@ -519,7 +497,7 @@ class ClassicGroup:
     def _set_wake(self) -> None:
         ends: Iterable[float] = (
             self._phase_ends_ms,
-            *self._pending.values(),
+            *self._pending.ends_ms.values(),
             *(one.deadline_ms for one in self.members.values() if not one.is_waiting),
         )
         self.wake_ms = min(ends, default=inf)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WINDOW_S: Final = 60.0
 """Rates are those of the last minute: consumers commit every five seconds by default."""
 WINDOW_S_MIN: Final = 4.0
-"""A shorter time says nothing of a rate."""
+"""A shorter time says nothing of a rate. That there is none takes a whole window to know."""
 STEADY: Final = 0.02
 """Reading and writing that differ by less than this share of the larger count as equal."""
 
@@ -49,6 +49,8 @@ class Rates(NamedTuple):
 
     consumed: float
     produced: float
+    over_s: float = WINDOW_S
+    """How long was looked at."""
 
 
 class Fate(NamedTuple):
@@ -107,6 +109,8 @@ class PartitionLag:
     """Whether the next record comes from the bucket."""
     consumed_per_s: float | None
     produced_per_s: float | None
+    watched_s: float
+    """How long these rates were looked at; 0: they are not known."""
     trend: Trend
     catch_up_s: float | None
     """None: never at the present rate, or not known."""
@@ -120,6 +124,9 @@ class GroupLag:
     records: int
     bytes: int
     seconds: float | None
+    """Of those partitions where it is known: at least so much, if others are not."""
+    unknown_partitions: int
+    """Those with something to read whose seconds are not known."""
     lost: int
     cold_partitions: int
     consumed_per_s: float | None
@@ -147,6 +154,7 @@ def partition_lag(facts: Facts, *, now_ms: int) -> PartitionLag:
         is_cold=bool(records) and facts.next_offset < facts.local_start,
         consumed_per_s=None if rates is None else rates.consumed,
         produced_per_s=None if rates is None else rates.produced,
+        watched_s=0.0 if rates is None else rates.over_s,
         trend=trend_of(records, rates),
         catch_up_s=catch_up_of(records, rates),
         local_left_s=_local_left(facts, records, now_ms),
@@ -191,16 +199,22 @@ def _left(at_ms: int | None, now_ms: int) -> float | None:
 
 
 def rates_of(samples: Sequence[Sample]) -> Rates | None:
-    """Over the last minute, or what is known of it."""
+    """Over the last minute, or what is known of it; over more where looks are rare."""
     if not samples:
         return None
-    last = samples[-1]
-    first = next(one for one in samples if last.at_s - one.at_s <= WINDOW_S)
+    first, last = samples[_window(samples)], samples[-1]
     seconds = last.at_s - first.at_s
     if seconds < WINDOW_S_MIN:
         return None
     consumed = (last.committed - first.committed) / seconds
-    return Rates(max(consumed, 0.0), max((last.end - first.end) / seconds, 0.0))
+    return Rates(max(consumed, 0.0), max((last.end - first.end) / seconds, 0.0), seconds)
+
+
+def _window(samples: Sequence[Sample]) -> int:
+    """Where the last minute begins: at the newest sample that is as old, or else the oldest."""
+    last = samples[-1]
+    old = sum(last.at_s - one.at_s >= WINDOW_S for one in samples)
+    return max(old - 1, 0)
 
 
 def trend_of(records: int, rates: Rates | None) -> Trend:
@@ -209,9 +223,9 @@ def trend_of(records: int, rates: Rates | None) -> Trend:
     if rates is None:
         return Trend.UNKNOWN
     if not rates.consumed:
-        return Trend.STUCK
+        return Trend.STUCK if rates.over_s >= WINDOW_S else Trend.UNKNOWN
     difference = rates.consumed - rates.produced
-    if abs(difference) <= STEADY * max(rates):
+    if abs(difference) <= STEADY * max(rates.consumed, rates.produced):
         return Trend.STEADY
     return Trend.FALLING if difference > 0 else Trend.GROWING
 
@@ -225,11 +239,11 @@ def catch_up_of(records: int, rates: Rates | None) -> float | None:
 
 
 def kept(samples: Sequence[Sample], new: Sample, *, spacing_s: float = 5.0) -> list[Sample]:
-    """What to remember: a sample every few seconds, for a minute; `new` stands last. A group that
-    went back, or a partition that did, begins anew."""
+    """What to remember: a sample every few seconds, for a minute, and the one before that minute;
+    `new` stands last. A group that went back, or a partition that did, begins anew."""
     if samples and (new.committed < samples[-1].committed or new.end < samples[-1].end):
         return [new]
-    recent = [one for one in samples if new.at_s - one.at_s <= WINDOW_S]
+    recent = list(samples[_window([*samples, new]) :])
     if len(recent) >= 2 and recent[-1].at_s - recent[-2].at_s < spacing_s:
         recent.pop()  # It was only the last one; the one before it stays.
     return [*recent, new]
@@ -248,6 +262,7 @@ def group_lag(group: str, partitions: Iterable[PartitionLag]) -> GroupLag:
         records=records,
         bytes=sum(one.bytes for one in rows),
         seconds=_worst_known([one.seconds for one in behind]),
+        unknown_partitions=sum(one.seconds is None for one in behind),
         lost=sum(one.lost for one in rows),
         cold_partitions=sum(one.is_cold for one in rows),
         consumed_per_s=None if rates is None else rates.consumed,
@@ -267,6 +282,7 @@ def _summed(rows: Sequence[PartitionLag]) -> Rates | None:
     return Rates(
         sum(one.consumed_per_s or 0.0 for one in known),
         sum(one.produced_per_s or 0.0 for one in known),
+        min(one.watched_s for one in known),
     )
 
 

@@ -61,6 +61,8 @@ class Round:
     """Wall clock; -1: nobody has looked yet."""
     at_s: float = float("-inf")
     took_s: float = 0.0
+    loading: int = 0
+    """Shards of the group state that were not loaded then: their groups are not among these."""
 
 
 class Turns:
@@ -124,6 +126,7 @@ class LagWatch:
         clock = self._node.env.clock
         turns = Turns(clock)
         began, waited = clock.monotonic(), 0.0
+        loading = self._groups.loading
         committed = await self._committed(turns)
         cold = []
         for key, offset in committed.items():
@@ -152,14 +155,14 @@ class LagWatch:
                 await turns.next()
             found[name] = group_lag(name, lags)
         ended = clock.monotonic()
-        self.latest = Round(found, now_ms, ended, max(ended - began - waited, 0.0))
+        self.latest = Round(found, now_ms, ended, max(ended - began - waited, 0.0), loading)
 
     async def _committed(self, turns: Turns) -> dict[Key, int]:
         """Of each group as of one moment; others commit meanwhile."""
         found: dict[Key, int] = {}
         for shard in self._groups.shards:
             for group in list(shard.machine.offsets) if shard.is_loaded else ():
-                known = shard.machine.offsets.get(group, {})
+                known = shard.machine.committed(group)
                 found |= {(group, *place): one.offset for place, one in known.items()}
                 await turns.next()
         return found

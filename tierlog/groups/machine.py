@@ -29,6 +29,7 @@ from tierlog.groups.formats import (
     encode_value,
 )
 from tierlog.groups.patterns import InvalidPattern
+from tierlog.groups.piece import Piece
 from tierlog.groups.subscription import CONSUMER, subscribed_topics
 from tierlog.groups.values import (
     MEMBER_EPOCH_FROM,
@@ -70,6 +71,8 @@ class GroupMachine:
         """The earliest time at which each group is in `_wakes`."""
         self._empty_since: dict[str, int] = {}
         """Of consumer groups: when they were first seen without members, by the wall clock."""
+        self._gone: dict[str, set[bytes]] = {}
+        """Topics that were deleted, by name and ids, whose offsets are not all forgotten yet."""
 
     # Remembering
 
@@ -297,7 +300,10 @@ class GroupMachine:
 
     def committed(self, group_id: str) -> Mapping[Place, Committed]:
         """Empty for a group that nobody knows: that is no error (pitfall 8)."""
-        return self.offsets.get(group_id, {})
+        known = self.offsets.get(group_id, {})
+        if not self._gone:
+            return known
+        return {place: one for place, one in known.items() if not self._is_gone(place, one)}
 
     def delete_offsets(
         self, group_id: str, places: Sequence[Place], ticket: int, now: Now
@@ -321,27 +327,48 @@ class GroupMachine:
         step.reply(ticket, errors)
         return step
 
-    def forget_topics(self, topics: Collection[str]) -> GroupStep:
-        """They are deleted: so are the offsets in them."""
-        step = GroupStep()
-        for group_id, known in self.offsets.items():
-            step.records += [
-                _offset_tombstone(group_id, place) for place in known if place[0] in topics
-            ]
-        return step
+    # Offsets that go
 
-    def forget_strangers(self, ids: Mapping[str, bytes], owed: Collection[str]) -> GroupStep:
-        """Offsets in topics that are not there, or are others of the same name. `owed`: names
-        whose offsets without a topic id are not of the topic that has the name now."""
-        step = GroupStep()
-        for group_id, known in self.offsets.items():
-            step.records += [
-                _offset_tombstone(group_id, place)
-                for place, one in known.items()
-                if place[0] not in ids
-                or (one.topic_id != ids[place[0]] if one.topic_id != NO_ID else place[0] in owed)
-            ]
-        return step
+    def topic_gone(self, name: str, topic_id: bytes) -> None:
+        """It is deleted: nobody is told of the offsets in it any more, and `forgetting` takes them
+        away. Those without an id are of the topic that had the name until now."""
+        self._gone.setdefault(name, set()).update((topic_id, NO_ID))
+
+    def forgetting(self) -> Iterator[GroupStep]:
+        """Of topics that are gone, a piece at a time."""
+        gone = {name: set(ids) for name, ids in self._gone.items()}
+        yield from self._tombstones_where(self._is_gone)
+        for name, ids in gone.items():
+            self._gone[name] -= ids
+            if not self._gone[name]:
+                del self._gone[name]
+
+    def _is_gone(self, place: Place, one: Committed) -> bool:
+        return one.topic_id in self._gone.get(place[0], ())
+
+    def strangers(self, ids: Mapping[str, bytes], owed: Collection[str]) -> Iterator[GroupStep]:
+        """Offsets in topics that are not there, or are others of the same name, a piece at a time.
+        `owed`: names whose offsets without a topic id are not of the topic that has the name now.
+        """
+
+        def is_strange(place: Place, one: Committed) -> bool:
+            if place[0] not in ids:
+                return True
+            return one.topic_id != ids[place[0]] if one.topic_id != NO_ID else place[0] in owed
+
+        return self._tombstones_where(is_strange)
+
+    def _tombstones_where(self, test: Callable[[Place, Committed], bool]) -> Iterator[GroupStep]:
+        piece = Piece()
+        for group_id in list(self.offsets):
+            for place in list(self.offsets.get(group_id, ())):
+                one = self.offsets.get(group_id, {}).get(place)
+                if one is not None and test(place, one):
+                    _add_tombstone(piece, group_id, place)
+                piece.look()
+                if piece.is_full:
+                    yield piece.take()
+        yield piece.take()
 
     # Groups
 
@@ -396,29 +423,50 @@ class GroupMachine:
                 self._arm(group)
         return step
 
-    def expire_offsets(self, now: Now) -> GroupStep:
-        """Of groups that have had no members for so long. Then the group itself goes."""
-        step = GroupStep()
+    def expiring(self, now: Now) -> Iterator[GroupStep]:
+        """Offsets of groups that have had no members for so long, a piece at a time. Then the group
+        itself goes."""
+        piece = Piece()
         for group_id in self.group_ids():
-            group = self.groups.get(group_id)
-            if group is not None and not group.is_empty:
-                self._empty_since.pop(group_id, None)
-                continue
-            since = self._since(group_id, group, now)
             kept = 0
-            for place, one in self.offsets.get(group_id, {}).items():
-                if now.wall_ms - max(one.wall_ms, since) >= self._limits.offsets_retention_ms:
-                    step.records.append(_offset_tombstone(group_id, place))
+            for place in list(self.offsets.get(group_id, ())):
+                if self._is_expired(group_id, place, now):
+                    _add_tombstone(piece, group_id, place)
                 else:
                     kept += 1
-            is_old = now.wall_ms - since >= self._limits.offsets_retention_ms
-            if group is not None and not kept and is_old and not group.members:
-                step.records += self._group_tombstones(group_id)
-        return step
+                piece.look()
+                if piece.is_full:
+                    yield piece.take()
+            if not kept and self._is_over(group_id, now):
+                for record in self._group_tombstones(group_id):
+                    piece.add(record, 4 * len(group_id))
+            piece.look()
+            if piece.is_full:
+                yield piece.take()
+        yield piece.take()
 
-    def _since(self, group_id: str, group: Group | None, now: Now) -> int:
-        """Since when it has had no members. A consumer group's records do not tell: it is since
-        somebody looked, and a restart looks anew, so that offsets stay rather too long."""
+    def _is_expired(self, group_id: str, place: Place, now: Now) -> bool:
+        since = self._since(group_id, now)
+        one = self.offsets.get(group_id, {}).get(place)
+        if since is None or one is None:
+            return False
+        return now.wall_ms - max(one.wall_ms, since) >= self._limits.offsets_retention_ms
+
+    def _is_over(self, group_id: str, now: Now) -> bool:
+        """Also of a group that has nothing committed."""
+        group, since = self.groups.get(group_id), self._since(group_id, now)
+        if group is None or since is None or group.members:
+            return False
+        return now.wall_ms - since >= self._limits.offsets_retention_ms
+
+    def _since(self, group_id: str, now: Now) -> int | None:
+        """Since when it has had no members; None: it has. A consumer group's records do not tell:
+        it is since somebody looked, and a restart looks anew, so that offsets stay rather too long.
+        """
+        group = self.groups.get(group_id)
+        if group is not None and not group.is_empty:
+            self._empty_since.pop(group_id, None)
+            return None
         if isinstance(group, ConsumerGroup):
             return self._empty_since.setdefault(group_id, now.wall_ms)
         return -1 if group is None else group.since_wall_ms
@@ -468,6 +516,11 @@ def _commit_record(group_id: str, commit: Commit, now: Now) -> StateRecord:
 
 def _offset_tombstone(group_id: str, place: Place) -> StateRecord:
     return StateRecord(OffsetKey(group=group_id, topic=place[0], partition=place[1]), None)
+
+
+def _add_tombstone(piece: Piece, group_id: str, place: Place) -> None:
+    # Four bytes a character at most.
+    piece.add(_offset_tombstone(group_id, place), 4 * (len(group_id) + len(place[0])))
 
 
 def _topics_read(group: Group | None) -> Collection[str]:

@@ -116,10 +116,10 @@ async def gathered(
                 Spot(ids[topic], partition): GroupOffset(
                     Offset(one.offset), one.leader_epoch, one.metadata, max(one.wall_ms, 0)
                 )
-                for (topic, partition), one in known.items()
+                for (topic, partition), one in machine.committed(group).items()
                 if topic in ids and one.offset >= 0
             }
-            for group, known in machine.offsets.items()
+            for group in machine.offsets
         }
 
     return {group: rows for group, rows in (await shard.read(look)).items() if rows}

@@ -22,6 +22,8 @@ from tierlog.groups.topicview import KnownTopic, TopicView
 from tierlog.groups.values import GroupLimits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tierlog.broker.node import Node
     from tierlog.broker.topics import Topic, Topics
     from tierlog.groups.values import GroupStep
@@ -45,8 +47,10 @@ class GroupCoordinator:
         self._limits = limits_of(node)
         self._shards: list[Shard[GroupMachine]] = []
         self._owed: list[set[str]] = []
-        """For each shard the topics that went while it could not forget them."""
+        """For each shard the topics that went and that it has not forgotten yet."""
         self._view = view_of(node.topics)
+        self._are_gone = asyncio.Event()
+        """There are topics whose offsets are to be forgotten."""
         self._making: asyncio.Lock = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         node.topics.on_removed.append(self._topic_removed)
@@ -60,6 +64,7 @@ class GroupCoordinator:
         """Load what there is, while others are served."""
         self._open_shards()
         self._spawn(self._expire(), "offsets expire")
+        self._spawn(self._forget(), "offsets go with their topics")
 
     def _spawn(self, work: object, name: str) -> None:
         self._tasks.append(self._node.env.tasks.spawn(work, name=name))  # type: ignore[arg-type]
@@ -83,14 +88,17 @@ class GroupCoordinator:
                 logger.exception("a shard of the group state cannot be loaded; it is tried again")
                 shard.load_later()
 
-    def _forget_gone(self, owed: set[str], machine: GroupMachine) -> GroupStep:
+    def _forget_gone(self, owed: set[str], machine: GroupMachine) -> Iterator[GroupStep]:
         """Offsets in topics that went while nobody could write it down, also if their names are
         used again: by the topic's id or, where none was written, since nobody could commit to the
         new one yet."""
-        ids = {name: one.id for name, one in self._node.topics.by_name.items()}
-        step = machine.forget_strangers(ids, owed)
-        owed.clear()
-        return step
+        is_first = True
+        while owed or is_first:  # Others may go meanwhile.
+            is_first = False
+            ids = {name: one.id for name, one in self._node.topics.by_name.items()}
+            names = frozenset(owed)
+            owed.clear()
+            yield from machine.strangers(ids, names)
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -132,6 +140,11 @@ class GroupCoordinator:
         return shard
 
     @property
+    def loading(self) -> int:
+        """Shards that are not loaded yet, or not any more."""
+        return sum(not shard.is_loaded for shard in self._shards)
+
+    @property
     def shards(self) -> list[Shard[GroupMachine]]:
         return self._shards
 
@@ -157,24 +170,40 @@ class GroupCoordinator:
     # Upkeep
 
     def _topic_removed(self, topic: Topic) -> None:
-        if topic.name == TOPIC:
-            shards, self._shards = self._shards, []
-            for shard in shards:
-                shard.close()
-            return
+        """From now on nobody is told of offsets in it; they are forgotten a piece at a time. The
+        topic behind the shards is never removed."""
         for shard, owed in zip(self._shards, self._owed, strict=True):
             if shard.is_loaded:
-                shard.carry_out(shard.machine.forget_topics({topic.name}))
-            if not shard.is_loaded:  # Or not any more: the disk is full.
-                owed.add(topic.name)
+                shard.machine.topic_gone(topic.name, topic.id)
+            owed.add(topic.name)
+        self._are_gone.set()
+
+    async def _forget(self) -> None:
+        while True:
+            await self._are_gone.wait()
+            self._are_gone.clear()
+            for shard, owed in zip(list(self._shards), list(self._owed), strict=True):
+                names = set(owed)
+                if shard.is_loaded and await self._carry_out(shard, shard.machine.forgetting()):
+                    owed -= names
 
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(EXPIRY_S)
             for shard in self._shards:
                 if shard.is_loaded:
-                    shard.carry_out(shard.machine.expire_offsets(shard.now()))
-                await asyncio.sleep(0)
+                    await self._carry_out(shard, shard.machine.expiring(shard.now()))
+
+    async def _carry_out(self, shard: Shard[GroupMachine], steps: Iterator[GroupStep]) -> bool:
+        """All of them, with turns of others in between; False: the log takes nothing now, and the
+        shard loads again."""
+        machine = shard.machine
+        for step in steps:
+            shard.carry_out(step)
+            await asyncio.sleep(0)
+            if not shard.is_loaded or shard.machine is not machine:
+                return False
+        return True
 
 
 def groups_of(node: Node) -> GroupCoordinator:

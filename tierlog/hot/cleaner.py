@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from tierlog.env import Env
 from tierlog.hot.cleaning import Steps, Sweep, map_keys, rewrite
@@ -30,7 +30,6 @@ from tierlog.hot.log import Log
 from tierlog.hot.segment import Segment
 from tierlog.hot.settings import FLUSH_NEVER
 from tierlog.hot.shared import to_its_end
-from tierlog.hot.store import Space
 from tierlog.hot.swapping import discard
 from tierlog.records.errors import BatchError
 from tierlog.types import Offset
@@ -56,6 +55,14 @@ class CleanerSettings:
     bytes_per_second: float = float(FLUSH_NEVER)
     backoff_ms: int = 15_000
     """Between two looks while nothing is due."""
+
+
+class Room(Protocol):
+    """Who answers for the free space of the disk."""
+
+    def check_room(self, size: int) -> None:
+        """Raise `DiskFull` when `size` more bytes would eat into the reserve."""
+        ...
 
 
 class Candidate(NamedTuple):
@@ -91,12 +98,12 @@ class Cleaner:
     def __init__(
         self,
         env: Env,
-        space: Space,
+        room: Room,
         candidates: Callable[[], Iterable[Candidate]],
         settings: CleanerSettings,
     ) -> None:
         self._env = env
-        self._space = space
+        self._room = room
         self._candidates = candidates
         self._settings = settings
         self._resting: dict[str, float] = {}
@@ -207,7 +214,7 @@ class Cleaner:
     async def _clean_group(self, log: Log, group: tuple[Segment, ...], sweep: Sweep) -> None:
         await log.forget_replaced()
         size = sum(segment.size for segment in group)
-        self._space.claim(size)
+        self._room.check_room(size)
         try:
             cleaned = await self._drive(rewrite(self._env.disk, log.path, group, sweep))
             if cleaned.is_changed:

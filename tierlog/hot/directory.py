@@ -111,14 +111,24 @@ class LogDirectory:
             self._is_full_told &= free < self.reserve_bytes + ROOM_BYTES
             return
         self._refused_bytes = size
-        full = DiskFull(
-            f"{self.path} has {free} bytes free; {self.reserve_bytes} are kept in reserve: "
-            "free some space, shorten local retention or see why uploads lag"
-        )
+        full = self._full(free)
         if not self._is_full_told:
             logger.error("%s. Until then nothing is appended", full)
             self._is_full_told = True
         raise full
+
+    def check_room(self, size: int) -> None:
+        """The same for work that can wait. That it has to says nothing of appends, which need far
+        less: it is not told as a full disk, nor as the end of one."""
+        free = self.disk.free_bytes(self.path)
+        if free - size < self.reserve_bytes:
+            raise self._full(free)
+
+    def _full(self, free: int) -> DiskFull:
+        return DiskFull(
+            f"{self.path} has {free} bytes free; {self.reserve_bytes} are kept in reserve: "
+            "free some space, shorten local retention or see why uploads lag"
+        )
 
     @property
     def is_full(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from tierlog.groups.lag import worst_first
+from tierlog.groups.lag import Trend, worst_first
 from tierlog.groups.lagwatch import lag_of
 from tierlog.http.family import Family
 from tierlog.http.readings import once
@@ -94,15 +94,23 @@ GROUPS: Final = (
         "tierlog_group_lag_seconds",
         "gauge",
         "How long the first unread record has been waiting, in the partition where that is "
-        "longest.",
+        "longest; at least that, while there are partitions where it is not known.",
         by_group(lambda one: one.seconds),
+        labels=LABELS,
+    ),
+    Family(
+        "tierlog_group_lag_unknown_partitions",
+        "gauge",
+        "Partitions with something to read where nobody knows yet how long that has been waiting.",
+        by_group(lambda one: one.unknown_partitions),
         labels=LABELS,
     ),
     Family(
         "tierlog_group_consumed_per_second",
         "gauge",
-        "Records a second that the group committed in the last minute.",
-        by_group(lambda one: one.consumed_per_s),
+        "Records a second that the group committed in the last minute; nothing before it was "
+        "watched for as long and has committed nothing.",
+        by_group(lambda one: None if one.trend is Trend.UNKNOWN else one.consumed_per_s),
         labels=LABELS,
     ),
     Family(

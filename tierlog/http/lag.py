@@ -40,6 +40,13 @@ class Lag:
 
 def one(found: Round, name: str) -> dict[str, Any]:
     lag = found.groups.get(name)
+    if lag is None and found.loading:
+        raise Problem(
+            503,
+            f"{found.loading} shards of the group state are still loading, and group "
+            f"{name[:250]!r} may be in one of them; ask again",
+            members={"group": name[:250]},
+        )
     if lag is None:
         raise Problem(
             404,
@@ -56,6 +63,7 @@ def many(found: Round, after: str | None) -> dict[str, Any]:
     return {
         "at_ms": found.at_ms,
         "group_count": len(found.groups),
+        "shards_loading": found.loading,
         "groups": [group_value(found.groups[name]) for name in told],
         "next_after": told[-1] if len(names) > len(told) else None,
     }
