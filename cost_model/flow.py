@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 from cost_model.arith import at_least, at_most, ceil, ratio, where
 from cost_model.derive import Derived
+from cost_model.moves import LEAST_BYTES, is_moved_into
 from cost_model.scenario import Stage, Tiering
-from cost_model.units import DAY, KIB, brief_duration, brief_size
+from cost_model.units import DAY, brief_duration, brief_size
 from cost_model.usage import ClassUsage
 
-MIN_TRANSITION = 128 * KIB
+MIN_TRANSITION = LEAST_BYTES
 LIST_PAGE = 1000.0
 MERGE_AFTER = DAY
 """Parquet files of a partition are merged until they are full, or a day old."""
@@ -40,6 +41,17 @@ class Flow:
     def movable(self) -> float:
         """1 where lifecycle rules move these objects, 0 where they are too small."""
         return where(self.object_bytes >= MIN_TRANSITION, 1.0, 0.0)
+
+    def moves_into(self, at: int) -> float:
+        """Objects of a set that a rule moves into a class. The first class is where tierlog writes,
+        unless it is one that only rules lead to."""
+        first = is_moved_into(self.stages[0].storage_class)
+        return self.objects_each * (1.0 if at else self.movable if first else 0.0)
+
+
+def put_class(storage_class: str) -> str:
+    """What a PUT of tierlog writes where objects come by a rule; empty: the class itself."""
+    return "STANDARD" if is_moved_into(storage_class) else ""
 
 
 def upload_requests(*, size: float, tiering: Tiering, objects: float) -> float:
@@ -123,8 +135,9 @@ def _usage(flow: Flow, derived: Derived, at: int, *, stored: float, spent: float
         noncurrent_bytes=last * tiering.noncurrent,
         uploaded_bytes=entered * derived.month_s if at == 0 else 0.0,
         puts=sets * flow.puts_each if at == 0 else 0.0,
+        put_class=put_class(known.name) if at == 0 else "",
         lists=sweep_pages(objects, derived),
-        transitions=sets * flow.objects_each if at else 0.0,
+        transitions=sets * flow.moves_into(at),
         words=_words(flow, derived, at, objects=objects, entered=entered * derived.month_s),
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from cost_model.derive import Derived
 from cost_model.flow import MIN_TRANSITION
+from cost_model.moves import refused
 from cost_model.reading import cold_bytes
 from cost_model.scrubbing import SCRUB
 from cost_model.units import GIB, KIB, brief_duration, brief_size
@@ -61,6 +62,9 @@ def _store(derived: Derived, usages: list[ClassUsage]) -> Iterator[str]:
                 f"{brief_duration(known.first_byte_s)} and a restore, which tierlog never asks "
                 "for: consumers, replays and scrubs of that age fail"
             )
+    yield from (
+        f"{each}; the bill is that of a class it cannot have" for each in refused(tiering.classes)
+    )
     yield from _scrubs(derived, usages)
 
 
