@@ -91,11 +91,13 @@ def _scrubs(derived: Derived, usages: list[ClassUsage]) -> Iterator[str]:
 
 
 def _objects(derived: Derived, moves: bool) -> Iterator[str]:
-    size = derived.segment
-    if size < derived.scenario.tiering.segment / 4:
+    first, size = derived.segment, derived.merged
+    if first < derived.scenario.tiering.segment / 4:
+        later = f", before it is merged into about {brief_size(size)}" if size > first else ""
         yield (
-            f"segments roll by time at {brief_size(size)}, long before "
-            f"{brief_size(derived.scenario.tiering.segment)}: fewer partitions or a longer roll"
+            f"segments roll by time at {brief_size(first)}, long before "
+            f"{brief_size(derived.scenario.tiering.segment)}: each pays its own PUTs{later}; fewer "
+            "partitions or a longer roll save them"
         )
     if moves and size < MIN_TRANSITION:
         yield f"objects below {MIN_TRANSITION / KIB:.0f} KiB are never moved to colder classes"

@@ -60,7 +60,7 @@ def figures(derived: Derived, limits: Limits) -> Figures:
         slowest = at_least(slowest, used)
     mean = cold_bytes(derived) / derived.month_s / scenario.workload.partitions
     busiest = at_least(mean * scenario.workload.peak, limits.replay_rate)
-    rewritten = scenario.erasure.segments * derived.segment
+    rewritten = scenario.erasure.segments * derived.merged
     return Figures(
         first_byte=slowest + at_most(scenario.reads.chunk, LEAD) / STREAM_RATE,
         gets_per_prefix=busiest / scenario.reads.chunk,

@@ -39,7 +39,7 @@ MONTH = "US dollars a month"
 WORDS = {
     "components": ["What a month costs, by component", "kafka tiered", "store", MONTH],
     "tornado": [
-        "What moves the bill of $21,724, one input at a time",
+        "What moves the bill of $21,723, one input at a time",
         "workload.write: 15 MB/s to 40 MB/s",
         "at its high end",
     ],
