@@ -19,6 +19,7 @@ from cost_model.read import check_numeric, kind_of, show_input, with_input
 from cost_model.scenario import Scenario
 
 POINTS = 129
+NEITHER = "neither"
 ROUNDS = 60
 """Halvings: enough to leave nothing of a 64-bit range."""
 
@@ -34,7 +35,15 @@ class Curve:
     crossings: list[float]
 
     def cheaper_at(self, index: int) -> str:
-        return self.names[0] if self.usd[0][index] < self.usd[1][index] else self.names[1]
+        mine, theirs = self.usd[0][index], self.usd[1][index]
+        if mine == theirs:
+            return NEITHER
+        return self.names[0] if mine < theirs else self.names[1]
+
+    @property
+    def is_level(self) -> bool:
+        """Whether both cost the same all along."""
+        return self.usd[0] == self.usd[1]
 
 
 def break_even(
@@ -86,6 +95,8 @@ def first_crossing(curve: Curve) -> float:
     if curve.crossings:
         return curve.crossings[0]
     low, high = (show_input(curve.path, end) for end in (curve.at[0], curve.at[-1]))
+    if curve.is_level:
+        raise NoBreakEven(f"both cost the same at every {curve.path} from {low} to {high}")
     raise NoBreakEven(
         f"{curve.cheaper_at(0)} costs less at every {curve.path} from {low} to {high}"
     )

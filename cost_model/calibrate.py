@@ -59,6 +59,7 @@ def forecast(run: Run, *, book: PriceBook | None = None) -> dict[str, float]:
             roll=100 * YEAR,
             local_retention=run.seconds,
             sweeps_per_day=0.0,
+            merge=0.0,  # A run ends before there is anything to merge.
             scrub_every=0.0,
             scrub_ask_every=0.0,
         ),

@@ -6,7 +6,8 @@ segment as it really gets; P, partitions; RF, replicas; L, local retention; R, r
 
 from dataclasses import dataclass
 
-from cost_model.arith import at_least, at_most, ceil, ratio, where
+from cost_model.arith import at_least, at_most, ceil, is_zero, ratio, where
+from cost_model.merges import merged_segment
 from cost_model.prices import PriceBook
 from cost_model.scenario import Scenario
 from cost_model.units import GB, GIB, HOUR
@@ -28,6 +29,8 @@ class Derived:
     """w: bytes a second after compression."""
     segment: float
     """s: a quiet partition rolls by time before its segment is full."""
+    merged: float
+    """What a segment ends up in: itself, or an object that many small ones were merged into."""
     local_retention: float
     local_bytes: float
     """All replicas, without free space."""
@@ -61,11 +64,23 @@ def derive(scenario: Scenario, book: PriceBook) -> Derived:
         month_s=hours * HOUR,
         stored_rate=rate,
         segment=segment,
+        merged=_merged(scenario, rate, segment),
         local_retention=local,
         local_bytes=held,
         disk_bytes=disk,
         brokers=brokers,
         hit=_hit(scenario, brokers),
+    )
+
+
+def _merged(scenario: Scenario, rate: float, segment: float) -> float:
+    work, tiering = scenario.workload, scenario.tiering
+    if is_zero(tiering.merge):
+        return segment
+    return merged_segment(
+        segment,
+        target=at_most(tiering.merge, tiering.segment),
+        reach=rate / work.partitions * work.retention,
     )
 
 

@@ -8,16 +8,16 @@ Objects below 128 KiB are not moved by lifecycle rules and stay where they were 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cost_model.arith import at_least, at_most, ceil, ratio, where
+from cost_model.arith import at_least, at_most, ceil, every, ratio, where
 from cost_model.derive import Derived
+from cost_model.merges import RUN, merged_file, merges_each
+from cost_model.moves import LEAST_BYTES, is_moved_into
 from cost_model.scenario import Stage, Tiering
-from cost_model.units import DAY, KIB, brief_duration, brief_size
+from cost_model.units import DAY, brief_duration, brief_size
 from cost_model.usage import ClassUsage
 
-MIN_TRANSITION = 128 * KIB
+MIN_TRANSITION = LEAST_BYTES
 LIST_PAGE = 1000.0
-MERGE_AFTER = DAY
-"""Parquet files of a partition are merged until they are full, or a day old."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +28,15 @@ class Flow:
     rate: float
     """Bytes a second."""
     object_bytes: float
-    """Of the large object of a set."""
+    """Of the large object of a set, in the end: after merges."""
+    first_bytes: float
+    """As it is written first."""
     objects_each: float
     """Objects that are written together: a segment and what stands beside it."""
     puts_each: float
-    """Requests that write one set, publication included."""
+    """Requests that write one set, its publications and merges included."""
+    merges_each: float
+    """Merges behind one set, of eight objects each."""
     retention: float
     stages: tuple[Stage, ...]
 
@@ -40,6 +44,17 @@ class Flow:
     def movable(self) -> float:
         """1 where lifecycle rules move these objects, 0 where they are too small."""
         return where(self.object_bytes >= MIN_TRANSITION, 1.0, 0.0)
+
+    def moves_into(self, at: int) -> float:
+        """Objects of a set that a rule moves into a class. The first class is where tierlog writes,
+        unless it is one that only rules lead to."""
+        first = is_moved_into(self.stages[0].storage_class)
+        return self.objects_each * (1.0 if at else self.movable if first else 0.0)
+
+
+def put_class(storage_class: str) -> str:
+    """What a PUT of tierlog writes where objects come by a rule; empty: the class itself."""
+    return "STANDARD" if is_moved_into(storage_class) else ""
 
 
 def upload_requests(*, size: float, tiering: Tiering, objects: float) -> float:
@@ -59,32 +74,55 @@ def publication_requests(derived: Derived) -> float:
 
 def segment_flow(derived: Derived) -> Flow:
     tiering = derived.scenario.tiering
-    size = derived.segment
-    puts = upload_requests(size=size, tiering=tiering, objects=tiering.objects)
-    return Flow(
+    each = publication_requests(derived)
+    return _merging_flow(
+        derived,
         what="segments",
         rate=derived.stored_rate,
-        object_bytes=size,
-        objects_each=tiering.objects,
-        puts_each=puts + publication_requests(derived),
-        retention=derived.scenario.workload.retention,
-        stages=tiering.classes,
+        first=derived.segment,
+        last=derived.merged,
+        objects=tiering.objects,
+        publish=each,
     )
 
 
 def parquet_flow(derived: Derived) -> Flow:
-    table, tiering = derived.scenario.parquet, derived.scenario.tiering
-    rate = derived.stored_rate * table.size_ratio
-    size = at_most(table.file, rate / derived.scenario.workload.partitions * MERGE_AFTER)
-    # Every segment first becomes a small file; a merge writes the file that stays.
-    merged = ratio(size, derived.segment * table.size_ratio)
-    final = upload_requests(size=size, tiering=tiering, objects=1.0)
-    return Flow(
+    """Every segment becomes a file; small ones are merged until they are large enough."""
+    table = derived.scenario.parquet
+    first = derived.segment * table.size_ratio
+    return _merging_flow(
+        derived,
         what="Parquet",
+        rate=derived.stored_rate * table.size_ratio,
+        first=first,
+        last=merged_file(first, full=table.file),
+        objects=1.0,
+        publish=derived.scenario.tiering.publish_puts,
+    )
+
+
+def _merging_flow(
+    derived: Derived,
+    *,
+    what: str,
+    rate: float,
+    first: float,
+    last: float,
+    objects: float,
+    publish: float,
+) -> Flow:
+    tiering = derived.scenario.tiering
+    merges = merges_each(first, last)
+    made = upload_requests(size=first, tiering=tiering, objects=objects) + publish
+    again = upload_requests(size=last, tiering=tiering, objects=1.0) + tiering.publish_puts
+    return Flow(
+        what=what,
         rate=rate,
-        object_bytes=size,
-        objects_each=1.0,
-        puts_each=(final + tiering.publish_puts) + merged * (1 + tiering.publish_puts),
+        object_bytes=last,
+        first_bytes=first,
+        objects_each=objects,
+        puts_each=last / first * made + merges * again,
+        merges_each=merges,
         retention=derived.scenario.workload.retention,
         stages=tiering.classes,
     )
@@ -123,8 +161,11 @@ def _usage(flow: Flow, derived: Derived, at: int, *, stored: float, spent: float
         noncurrent_bytes=last * tiering.noncurrent,
         uploaded_bytes=entered * derived.month_s if at == 0 else 0.0,
         puts=sets * flow.puts_each if at == 0 else 0.0,
+        put_class=put_class(known.name) if at == 0 else "",
+        gets=sets * flow.merges_each * RUN if at == 0 else 0.0,
+        heads=sets * flow.merges_each if at == 0 else 0.0,
         lists=sweep_pages(objects, derived),
-        transitions=sets * flow.objects_each if at else 0.0,
+        transitions=sets * flow.moves_into(at),
         words=_words(flow, derived, at, objects=objects, entered=entered * derived.month_s),
     )
 
@@ -143,7 +184,11 @@ def _words(
         "storage": lambda: (
             f"{brief_size(flow.rate)}/s, of age {brief_duration(start)} to {brief_duration(end)}"
         ),
-        "put": lambda: f"{sets()} x {flow.puts_each:.4g} requests, publication included",
+        "put": lambda: (
+            f"{sets()} x {flow.puts_each:.4g} requests, publication included"
+            + (f", {flow.merges_each:.3g} merges each" if every(flow.merges_each > 0) else "")
+        ),
+        "head": lambda: f"{sets()} x {flow.merges_each:.3g} merges that are verified",
         "transition": lambda: f"{sets()} x {flow.objects_each:g}",
         "list": lambda: f"{objects:,.0f} objects, 1,000 a page, x {sweeps:.4g} sweeps",
     }

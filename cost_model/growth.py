@@ -16,7 +16,8 @@ from cost_model.arith import ratio
 from cost_model.bill import Bill
 from cost_model.derive import Derived, derive
 from cost_model.errors import InvalidScenario
-from cost_model.flow import Flow, keep_small_objects, stage_end, sweep_pages
+from cost_model.flow import Flow, keep_small_objects, put_class, stage_end, sweep_pages
+from cost_model.merges import RUN
 from cost_model.plan import assemble, flows_of, usages_with_demand
 from cost_model.prices import PriceBook, default_book
 from cost_model.reading import spread_small
@@ -174,6 +175,9 @@ class _Cohorts:
             noncurrent_bytes=deleted * (tiering.noncurrent / derived.month_s),
             uploaded_bytes=entered if at == 0 else 0.0,
             puts=sets * flow.puts_each if at == 0 else 0.0,
+            put_class=put_class(known.name) if at == 0 else "",
+            gets=sets * flow.merges_each * RUN if at == 0 else 0.0,
+            heads=sets * flow.merges_each if at == 0 else 0.0,
             lists=sweep_pages(objects, derived),
-            transitions=sets * flow.objects_each if at else 0.0,
+            transitions=sets * flow.moves_into(at),
         )

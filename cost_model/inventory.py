@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from cost_model.bill import NANO, Bill, Line, bill_of
 from cost_model.errors import CostError, nearest
-from cost_model.policy import S3_NAMES
+from cost_model.moves import S3_NAMES
 from cost_model.prices import PriceBook
 from cost_model.units import DAY, GIB, brief_duration, brief_size
 from cost_model.usage import ClassUsage, usage_lines

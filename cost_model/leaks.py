@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from cost_model.derive import Derived
 from cost_model.flow import MIN_TRANSITION
+from cost_model.moves import refused
 from cost_model.reading import cold_bytes
 from cost_model.scrubbing import SCRUB
 from cost_model.units import GIB, KIB, brief_duration, brief_size
@@ -61,6 +62,9 @@ def _store(derived: Derived, usages: list[ClassUsage]) -> Iterator[str]:
                 f"{brief_duration(known.first_byte_s)} and a restore, which tierlog never asks "
                 "for: consumers, replays and scrubs of that age fail"
             )
+    yield from (
+        f"{each}; the bill is that of a class it cannot have" for each in refused(tiering.classes)
+    )
     yield from _scrubs(derived, usages)
 
 
@@ -87,11 +91,13 @@ def _scrubs(derived: Derived, usages: list[ClassUsage]) -> Iterator[str]:
 
 
 def _objects(derived: Derived, moves: bool) -> Iterator[str]:
-    size = derived.segment
-    if size < derived.scenario.tiering.segment / 4:
+    first, size = derived.segment, derived.merged
+    if first < derived.scenario.tiering.segment / 4:
+        later = f", before it is merged into about {brief_size(size)}" if size > first else ""
         yield (
-            f"segments roll by time at {brief_size(size)}, long before "
-            f"{brief_size(derived.scenario.tiering.segment)}: fewer partitions or a longer roll"
+            f"segments roll by time at {brief_size(first)}, long before "
+            f"{brief_size(derived.scenario.tiering.segment)}: each pays its own PUTs{later}; fewer "
+            "partitions or a longer roll save them"
         )
     if moves and size < MIN_TRANSITION:
         yield f"objects below {MIN_TRANSITION / KIB:.0f} KiB are never moved to colder classes"

@@ -3,13 +3,17 @@
 from dataclasses import dataclass
 from typing import Any
 
-from cost_model.arith import at_least, where
+from cost_model.arith import at_least, at_most, where
 from cost_model.derive import Derived
 from cost_model.reading import cold_bytes
-from cost_model.units import MINUTE, brief_duration
+from cost_model.units import MIB, MINUTE, brief_duration
 
 STREAM_RATE = 85e6
 """Bytes a second of one GET, once it flows (recalled; measure your store)."""
+LEAD = 1 * MIB
+"""What the first read of a reader waits for; the rest of its chunk comes behind."""
+FIRST_BYTE = 1.0
+"""Seconds. Consumers that wait longer for a fetch give up sooner or later."""
 REWRITE_RATE = 50e6
 """Bytes a second at which erasure rewrites, per core; as the measured conversion."""
 
@@ -18,8 +22,10 @@ REWRITE_RATE = 50e6
 class Limits:
     """None: not asked for."""
 
-    first_byte: float | None = None
+    first_byte: float | None = FIRST_BYTE
     """Seconds until a cold read has its first record, p99."""
+    archives: bool = False
+    """Classes that tierlog cannot read may be used: somebody restores objects by hand."""
     gets_per_prefix: float = 5_500.0
     """GET/s that a prefix takes; a partition is a prefix."""
     replay_rate: float = 0.0
@@ -54,9 +60,9 @@ def figures(derived: Derived, limits: Limits) -> Figures:
         slowest = at_least(slowest, used)
     mean = cold_bytes(derived) / derived.month_s / scenario.workload.partitions
     busiest = at_least(mean * scenario.workload.peak, limits.replay_rate)
-    rewritten = scenario.erasure.segments * derived.segment
+    rewritten = scenario.erasure.segments * derived.merged
     return Figures(
-        first_byte=slowest + scenario.reads.chunk / STREAM_RATE,
+        first_byte=slowest + at_most(scenario.reads.chunk, LEAD) / STREAM_RATE,
         gets_per_prefix=busiest / scenario.reads.chunk,
         restore=derived.local_bytes / derived.brokers / scenario.cluster.broker_write,
         erasure=slowest + rewritten / REWRITE_RATE,

@@ -1,5 +1,7 @@
-"""The cheapest policy that keeps the limits: segment size, local retention, classes by age, chunk
-size and cache.
+"""The cheapest policy that keeps the limits: segment size, local retention, classes by age, cache.
+
+Only what can be set is tried. A node reads in chunks of one size; its cache is left as it is unless
+reads are said to repeat, since nothing else tells what a cache saves.
 
 A grid over sizes is evaluated at once for every class ladder (arrays in the place of numbers); from
 its best point single steps go on while they save. The scenario's own policy is one of the points:
@@ -15,15 +17,15 @@ import numpy as np
 from cost_model.arith import is_array
 from cost_model.bill import Bill
 from cost_model.derive import derive
-from cost_model.ladders import COLD, SINGLE, Ladder, ladders, moved, refusals
+from cost_model.ladders import COLD, SINGLE, Ladder, ladders, moved, refusals, unfit
 from cost_model.limits import Limits, broken, figures, kept
 from cost_model.plan import plan
+from cost_model.policy import UNREADABLE
 from cost_model.prices import PriceBook, default_book
 from cost_model.scenario import Scenario
 from cost_model.units import GIB, MIB
 
 SEGMENTS = tuple(size * MIB for size in (8, 16, 32, 64, 128, 256, 512, 1024))
-CHUNKS = tuple(size * MIB for size in (1, 2, 4, 8, 16))
 CACHES = tuple(size * GIB for size in (0, 1, 10, 50, 100, 500))
 STEPS_MAX = 50
 
@@ -39,6 +41,8 @@ class Optimum:
     broken_before: list[str]
     """Limits that the scenario's own policy does not keep."""
     refused: list[str]
+    warnings: list[str]
+    """What must be known before the answer is applied."""
 
 
 def optimise(
@@ -48,15 +52,42 @@ def optimise(
     best = _best_of_grid(scenario, limits, book)
     if best is not None:
         best = _descend(best, limits, book)
+        if _is_fit(scenario, limits, book) and not _saves(best, scenario, book):
+            best = scenario
     names = list(dict.fromkeys((*SINGLE, *COLD)))
     before = figures(derive(scenario, book), limits)
     return Optimum(
         scenario=best,
         bill=None if best is None else plan(best, book=book),
         before=plan(scenario, book=book),
-        broken_before=broken(before, limits),
+        broken_before=[
+            *broken(before, limits),
+            *unfit(scenario.tiering.classes, replace(limits, first_byte=None), book),
+        ],
         refused=list(refusals(book, limits, names)),
+        warnings=[] if best is None else list(_warnings(best, book)),
     )
+
+
+def _is_fit(scenario: Scenario, limits: Limits, book: PriceBook) -> bool:
+    if not scenario.tiering.enabled or any(unfit(scenario.tiering.classes, limits, book)):
+        return False
+    return bool(kept(figures(derive(scenario, book), limits), limits))
+
+
+def _saves(best: Scenario, own: Scenario, book: PriceBook) -> bool:
+    """A change that saves nothing is none."""
+    one, other = (plan(each, book=book, check=False).total for each in (best, own))
+    return one < other
+
+
+def _warnings(best: Scenario, book: PriceBook) -> Iterator[str]:
+    names = [stage.storage_class for stage in best.tiering.classes]
+    for name in names:
+        if book.classes[name].is_archive:
+            yield UNREADABLE.format(name=name)
+    if "EXPRESS_ONE_ZONE" in names:
+        yield "EXPRESS_ONE_ZONE is a directory bucket in one zone; tierlog was not tried on one"
 
 
 def _best_of_grid(scenario: Scenario, limits: Limits, book: PriceBook) -> Scenario | None:
@@ -90,20 +121,17 @@ def _axes(scenario: Scenario, limits: Limits) -> list[list[float]]:
     return [
         sorted({*SEGMENTS, scenario.tiering.segment}),
         sorted(locals_),
-        sorted({*CHUNKS, scenario.reads.chunk}),
-        sorted({*CACHES, scenario.reads.cache}),
+        sorted({*(CACHES if scenario.reads.repeat else ()), scenario.reads.cache}),
     ]
 
 
-def _with(
-    scenario: Scenario, classes: Ladder, segment: Any, local: Any, chunk: Any, cache: Any
-) -> Scenario:
+def _with(scenario: Scenario, classes: Ladder, segment: Any, local: Any, cache: Any) -> Scenario:
     return replace(
         scenario,
         tiering=replace(
             scenario.tiering, classes=classes, segment=segment, local_retention=local, enabled=True
         ),
-        reads=replace(scenario.reads, chunk=chunk, cache=cache),
+        reads=replace(scenario.reads, cache=cache),
     )
 
 
@@ -134,6 +162,7 @@ def _neighbours(of: Scenario) -> Iterator[Scenario]:
         # A segment's index has 32-bit positions: 1 GiB is Kafka's own default and far below them.
         if MIB <= tiering.segment * factor <= GIB:
             yield replace(of, tiering=replace(tiering, segment=tiering.segment * factor))
-        yield replace(of, reads=replace(reads, cache=reads.cache * factor))
+        if reads.repeat:
+            yield replace(of, reads=replace(reads, cache=reads.cache * factor))
     for each in moved(tiering.classes):
         yield replace(of, tiering=replace(tiering, classes=each))

@@ -50,6 +50,10 @@ def note(words: str) -> str:
     return f'<p class="note">{escape(words)}</p>'
 
 
+def preformatted(words: str) -> str:
+    return f'<div class="wide"><pre>{escape(words)}</pre></div>'
+
+
 def plot(chart: Any, *, name: str, caption: str) -> str:
     """`name` is unlike those of the other plots of the page."""
     drawn = svg(chart, name=name)

@@ -57,6 +57,10 @@ WIDE = 10
 """Values that differ by more than this factor get a logarithmic axis: on a linear one the small
 ones lie on the zero line."""
 DECADES_MAX = 4
+CLOSE = 3
+"""A crossing is shown with so many times less and more of the input beside it."""
+NEAR_LEAST = 8
+"""Points that a line must have."""
 PADDING = {"left": 48, "right": 24, "top": 6, "bottom": 6}
 """Names are measured in one font and shown in whatever the reader has: others are up to a sixth
 wider, and would be cut off at the border of the picture."""
@@ -140,7 +144,8 @@ def _longest_first(swing: Swing) -> list[tuple[str, str, Decimal]]:
 
 
 def break_even(curve: Curve) -> Any:
-    """Two plans along an input, and where they meet."""
+    """Two plans along an input, and where they meet. If they do, a second picture has what one
+    costs more than the other around there: lines that cross flatly lie on each other."""
     divisor, unit = _scale(curve.path, curve.at)
     rows = [
         {"at": at / divisor, "plan": name, "usd": value}
@@ -148,26 +153,69 @@ def break_even(curve: Curve) -> Any:
         for at, value in zip(curve.at, values, strict=True)
     ]
     along = f"{curve.path}, {unit}" if unit else curve.path
-    x_axis = alt.Axis(format=",~r", grid=False, labelOverlap=True)
     lines = (
         _chart(rows)
         .mark_line(strokeWidth=2.5)
         .encode(
-            x=_spread(alt.X, rows, "at", title=along, axis=x_axis),
+            x=_spread(alt.X, rows, "at", title=along, axis=_plain_axis()),
             y=_spread(alt.Y, rows, "usd", title=DOLLARS, axis=_money()),
             color=_plans(),
         )
     )
     meets = [at / divisor for at in curve.crossings]
     rule = _chart([{"at": at} for at in meets]).mark_rule(strokeDash=[4, 3], color="#555")
-    title = f"{' or '.join(curve.names)}: {_meeting(meets, unit)}"
-    return _titled(lines + rule.encode(x="at:Q"), title, height=280)
+    said = "they cost the same" if curve.is_level else _meeting(curve)
+    title = f"{' or '.join(curve.names)}: {said}"
+    both = _titled(lines + rule.encode(x="at:Q"), title, height=280)
+    return both & _difference(curve) if curve.crossings else both
 
 
-def _meeting(meets: Sequence[float], unit: str) -> str:
-    if not meets:
+def _difference(curve: Curve) -> Any:
+    """What the first costs more than the second, close to where they meet."""
+    places = _around(curve)
+    divisor, unit = _scale(curve.path, [curve.at[at] for at in places])
+    one, other = curve.names
+    points = [(curve.at[at] / divisor, curve.usd[0][at] - curve.usd[1][at]) for at in places]
+    points = sorted([*points, *((at / divisor, 0.0) for at in curve.crossings)])
+    rows = [
+        {"at": at, "usd": part, "plan": name}
+        for at, usd_more in points
+        for name, part in ((one, min(usd_more, 0.0)), (other, max(usd_more, 0.0)))
+    ]
+    along = f"{curve.path}, {unit}" if unit else curve.path
+    areas = (
+        _chart(rows)
+        .mark_area(fillOpacity=0.6)
+        .encode(
+            x=_spread(alt.X, rows, "at", title=along, axis=_plain_axis()),
+            y=alt.Y("usd:Q", title="US dollars more", axis=_money(), stack=None),
+            color=_plans(),
+        )
+    )
+    crossing = [{"at": at / divisor} for at in curve.crossings]
+    rule = _chart(crossing).mark_rule(strokeDash=[4, 3], color="#555").encode(x="at:Q")
+    title = f"What {one} costs more than {other} around there; the colour is the cheaper one's"
+    return _titled(areas + rule, title, height=160)
+
+
+def _around(curve: Curve) -> list[int]:
+    """Places of the curve from a third of the first crossing to three times the last."""
+    low, high = min(curve.crossings) / CLOSE, max(curve.crossings) * CLOSE
+    near = [at for at, value in enumerate(curve.at) if low <= value <= high]
+    return near if len(near) >= NEAR_LEAST else list(range(len(curve.at)))
+
+
+def _plain_axis() -> Any:
+    return alt.Axis(format=",~r", grid=False, labelOverlap=True)
+
+
+def _meeting(curve: Curve) -> str:
+    """In units that fit the crossings, not the range."""
+    if not curve.crossings:
         return "they do not meet in this range"
-    return f"they meet at {', '.join(map(_round, meets))} {unit}".rstrip()
+    divisor, unit = _scale(curve.path, [min(curve.crossings), max(curve.crossings)])
+    meets = (_round(at / divisor) for at in curve.crossings)
+    return f"they meet at {', '.join(meets)} {unit}".rstrip()
 
 
 def _spread(

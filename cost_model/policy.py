@@ -1,25 +1,21 @@
-"""A scenario's policy as what operators apply: topic settings and an S3 lifecycle configuration.
+"""A scenario's policy as what operators apply: topic and node settings, S3 lifecycle rules.
 
-No rule deletes: tierlog expires what its manifests no longer name. Rules move, and clear away what
-uploads left behind.
+No rule deletes: tierlog expires what its manifests no longer name. One rule moves objects, and only
+those of 128 KiB and more; the other clears away what uploads and versions left behind.
 """
 
-import math
 from typing import Any
 
 from cost_model.errors import CostError
-from cost_model.scenario import Scenario
+from cost_model.moves import LEAST_BYTES, S3_NAMES, days, moves, refused
+from cost_model.scenario import Scenario, Stage
 from cost_model.units import DAY
 
-S3_NAMES = {
-    "STANDARD_IA": "STANDARD_IA",
-    "ONEZONE_IA": "ONEZONE_IA",
-    "INTELLIGENT_TIERING": "INTELLIGENT_TIERING",
-    "GLACIER_IR": "GLACIER_IR",
-    "GLACIER_FLEXIBLE": "GLACIER",
-    "DEEP_ARCHIVE": "DEEP_ARCHIVE",
-}
 ABORT_DAYS = 7
+UNREADABLE = (
+    "{name} cannot be read by tierlog, which never asks for a restore: consumers, replays, the "
+    "table and the scrubber fail at that age until somebody restores objects by hand"
+)
 
 
 def topic_settings(scenario: Scenario) -> dict[str, str]:
@@ -44,30 +40,31 @@ def node_settings(scenario: Scenario) -> dict[str, str]:
 
 def lifecycle(scenario: Scenario, *, prefix: str = "") -> dict[str, Any]:
     """For `aws s3api put-bucket-lifecycle-configuration`."""
-    rule: dict[str, Any] = {
-        "ID": f"tierlog {scenario.name}",
+    tiering = scenario.tiering
+    for problem in refused(tiering.classes):
+        raise CostError(problem)
+    clear: dict[str, Any] = {
+        "ID": f"tierlog {scenario.name}: leftovers",
         "Status": "Enabled",
         "Filter": {"Prefix": prefix},
         "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": ABORT_DAYS},
     }
-    moves = [
-        {"Days": math.ceil(stage.after / DAY), "StorageClass": _s3_name(stage.storage_class)}
-        for at, stage in enumerate(scenario.tiering.classes)
-        # Objects are written as STANDARD: where the first class is another, a rule moves them.
-        if at or stage.storage_class in S3_NAMES
-    ]
-    if moves:
-        rule["Transitions"] = moves
-    if scenario.tiering.noncurrent:
-        days = max(1, math.ceil(scenario.tiering.noncurrent / DAY))
-        rule["NoncurrentVersionExpiration"] = {"NoncurrentDays": days}
-    return {"Rules": [rule]}
+    if tiering.noncurrent:
+        kept = max(1, -int(-tiering.noncurrent // DAY))
+        clear["NoncurrentVersionExpiration"] = {"NoncurrentDays": kept}
+    made = [_move(stage) for stage in moves(tiering.classes)]
+    move = {
+        "ID": f"tierlog {scenario.name}: moves",
+        "Status": "Enabled",
+        # S3 takes no uploads that ended half way by their size: hence two rules.
+        "Filter": {"And": {"Prefix": prefix, "ObjectSizeGreaterThan": LEAST_BYTES - 1}},
+        "Transitions": made,
+    }
+    return {"Rules": [clear, move] if made else [clear]}
 
 
-def _s3_name(storage_class: str) -> str:
-    if storage_class not in S3_NAMES:
-        raise CostError(f"no lifecycle rule can move objects to {storage_class}")
-    return S3_NAMES[storage_class]
+def _move(stage: Stage) -> dict[str, Any]:
+    return {"Days": days(stage), "StorageClass": S3_NAMES[stage.storage_class]}
 
 
 def _ms(seconds: float) -> str:

@@ -34,6 +34,7 @@ def kafka_tiered(scenario: Scenario) -> Scenario:
         single_put=25 * MIB,
         part=25 * MIB,
         publish_puts=0.0,
+        merge=0.0,
         scrub_every=0.0,
         scrub_ask_every=0.0,
         classes=(Stage(storage_class="STANDARD", after=0.0),),

@@ -4,6 +4,7 @@ Every error names the field; an unknown key gets the nearest known one. What is 
 back as the same scenario.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from decimal import Decimal
@@ -57,12 +58,18 @@ def from_dict(given: Mapping[str, Any], *, book: PriceBook | None = None) -> Sce
     }
     prices = _mapping(given.get("prices") or {}, path="prices")
     made = Scenario(
-        name=str(given.get("name", "scenario")),
+        name=_name(given.get("name", "scenario")),
         prices={key: _usd(key, usd, book) for key, usd in prices.items()},
         **parts,
     )
     ranges = _mapping(given.get("uncertainty") or {}, path="uncertainty")
     return replace(made, uncertainty={path: _range(path, row) for path, row in ranges.items()})
+
+
+def _name(given: Any) -> str:
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise InvalidScenario("name", f"{given!r} is not a name, such as orders")
+    return str(given)
 
 
 def _section(name: str, given: Mapping[str, Any], book: PriceBook) -> Any:
@@ -182,6 +189,14 @@ def kind_of(path: str) -> Kind:
     return _spec(path).kind
 
 
+def bounds_of(path: str) -> tuple[float, float]:
+    """The least and the most that an input may be."""
+    if path.startswith("prices."):
+        return 0.0, math.inf
+    spec = _spec(path)
+    return spec.low, spec.high
+
+
 def check_numeric(path: str) -> None:
     """Refuses an input that has no more and less."""
     if not path.startswith("prices.") and kind_of(path) not in NUMERIC:
@@ -238,11 +253,12 @@ def _plain_number(value: float) -> str:
     return format(Decimal(text), "f") if "e" in text else text
 
 
-def get_input(of: Scenario, path: str) -> Any:
+def get_input(of: Scenario, path: str, *, book: PriceBook | None = None) -> Any:
+    """Prices that the scenario does not have are those of the book."""
     section, _, name = path.partition(".")
     if section == "prices":
         known = of.prices.get(name)
-        return default_book()[name].value if known is None else known
+        return (book or default_book())[name].value if known is None else known
     if path != "tiering.classes":
         _spec(path)
     return getattr(getattr(of, section), name)

@@ -7,7 +7,7 @@ reads that missed the local disk touch the first class. What the chunk cache ser
 from collections.abc import Callable
 from dataclasses import replace
 
-from cost_model.arith import at_least, at_most, ceil, ratio
+from cost_model.arith import at_least, at_most, ceil, every, ratio
 from cost_model.derive import Derived
 from cost_model.flow import Flow, stage_end
 from cost_model.units import brief_size
@@ -51,14 +51,20 @@ def spread_small(flow: Flow, parts: list[float]) -> list[float]:
 
 def gets_each(flow: Flow, derived: Derived) -> float:
     """To read one object: its chunks, the last of which is shorter, and its index."""
+    return _gets(flow.object_bytes, derived)
+
+
+def _gets(size: float, derived: Derived) -> float:
     reads = derived.scenario.reads
-    return ceil(flow.object_bytes / reads.chunk) + reads.index_gets
+    return ceil(size / reads.chunk) + reads.index_gets
 
 
-def _words(size: float, chunk: float, hit: float) -> Callable[[], str]:
+def _words(size: float, merging: float, derived: Derived) -> Callable[[], str]:
+    chunk = derived.scenario.reads.chunk
     return lambda: (
-        f"{brief_size(size)} in chunks of {brief_size(chunk)}, with indexes, after {hit:.0%} "
-        "cache hits"
+        f"{brief_size(size)} in chunks of {brief_size(chunk)}, with indexes, after "
+        f"{derived.hit:.0%} cache hits"
+        + (f"; {merging:,.0f} for merges" if every(merging > 0) else "")
     )
 
 
@@ -72,14 +78,17 @@ def with_reads(
     tail = missed_tail(derived) if flow.what == "segments" else 0.0
     out = []
     for at, (usage, share) in enumerate(zip(usages, parts, strict=True)):
-        size = (replay * share + (tail if at == 0 else 0.0)) * (1 - derived.hit)
+        old, new = (each * (1 - derived.hit) for each in (replay * share, tail if at == 0 else 0.0))
+        size = old + new
+        # Who has fallen behind the local disk reads what was uploaded last: nothing merged yet.
+        fresh = ratio(new, flow.first_bytes) * _gets(flow.first_bytes, derived)
         out.append(
             replace(
                 usage,
-                gets=usage.gets + ratio(size, flow.object_bytes) * gets_each(flow, derived),
+                gets=usage.gets + ratio(old, flow.object_bytes) * gets_each(flow, derived) + fresh,
                 retrieved_bytes=usage.retrieved_bytes + size,
                 retrieval_requests=ratio(size, flow.object_bytes),
-                words={**usage.words, "get": _words(size, reads.chunk, derived.hit)},
+                words={**usage.words, "get": _words(size, usage.gets, derived)},
             )
         )
     return out

@@ -135,6 +135,9 @@ class Tiering(Section):
     publish_most: float = setting(
         Kind.COUNT, 8, "segments that go into one publication; tierlog's own bound", low=1
     )
+    merge: float = setting(
+        Kind.SIZE, 128 * MIB, "small segments become objects of it; tierlog.merge.max.bytes; 0: no"
+    )
     classes: tuple[Stage, ...] = (Stage(storage_class="STANDARD", after=0.0),)
     sweeps_per_day: float = setting(
         Kind.NUMBER, 0.15, "full listings in search of orphans; tierlog's are weekly"
@@ -245,7 +248,12 @@ class Parquet(Section):
     size_ratio: float = setting(
         Kind.NUMBER, 1.0, "Parquet bytes / stored log bytes; zstd log and zstd table measured alike"
     )
-    file: float = setting(Kind.SIZE, 128 * MIB, "bytes per Parquet file", above=True)
+    file: float = setting(
+        Kind.SIZE,
+        128 * MIB,
+        "most that a merge of small Parquet files makes; tierlog's",
+        above=True,
+    )
     rate: float = setting(
         Kind.RATE,
         50e6,

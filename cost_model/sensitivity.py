@@ -45,16 +45,16 @@ def tornado(
     named = list(paths)
     for path in named:
         check_numeric(path)
-    candidates = named or [*(p for p in inputs() if p not in CONVENTIONS), *_priced(scenario)]
+    candidates = named or [*(p for p in inputs() if p not in CONVENTIONS), *_priced(scenario, book)]
     base = plan(scenario, book=book, check=False).total
     bars = [_bar(scenario, path, base=base, swing=swing, book=book) for path in candidates]
     moving = [bar for bar in bars if bar is not None and (named or bar.span)]
     return sorted(moving, key=lambda bar: bar.span, reverse=True)
 
 
-def _priced(scenario: Scenario) -> list[str]:
+def _priced(scenario: Scenario, book: PriceBook | None) -> list[str]:
     """Prices that the scenario is unsure of, and those that make up most of its bill."""
-    bill = plan(scenario, check=False)
+    bill = plan(scenario, book=book, check=False)
     largest = sorted(bill.lines, key=lambda line: line.amount, reverse=True)[:5]
     keys = dict.fromkeys(line.price.key for line in largest if line.price.source.name != "scenario")
     unsure = [path for path in scenario.uncertainty if path.startswith("prices.")]
@@ -64,14 +64,14 @@ def _priced(scenario: Scenario) -> list[str]:
 def _bar(
     scenario: Scenario, path: str, *, base: Decimal, swing: float, book: PriceBook | None
 ) -> Swing | None:
-    value = get_input(scenario, path)
+    value = get_input(scenario, path, book=book)
     if value is None:
         return None
     known = scenario.uncertainty.get(path)
     ends = (
         (known.low, known.high) if known is not None else (value * (1 - swing), value * (1 + swing))
     )
-    low, high = (_inside(scenario, path, end) for end in ends)
+    low, high = (_inside(scenario, path, end, value) for end in ends)
     at_low, at_high = (
         plan(with_input(scenario, path, end), book=book, check=False).total for end in (low, high)
     )
@@ -85,7 +85,7 @@ def _bar(
     )
 
 
-def _inside(scenario: Scenario, path: str, end: float) -> float:
+def _inside(scenario: Scenario, path: str, end: float, itself: float) -> float:
     """The end of a swing, or the value itself where the end is no possible value."""
     for value in (end, float(round(end))):
         try:
@@ -93,4 +93,4 @@ def _inside(scenario: Scenario, path: str, end: float) -> float:
         except InvalidScenario:
             continue
         return value
-    return float(get_input(scenario, path))
+    return float(itself)

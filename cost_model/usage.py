@@ -38,6 +38,8 @@ class ClassUsage:
     """Byte-months paid for after deletion, up to the minimum duration."""
     uploaded_bytes: float = 0.0
     puts: float = 0.0
+    put_class: str = ""
+    """The class whose price PUTs pay, where rules move objects here; empty: this class."""
     gets: float = 0.0
     heads: float = 0.0
     """Asking for an object: billed as a GET."""
@@ -152,7 +154,8 @@ def _requests(
         ("retrieval requests", usage.retrieval_requests, "retrieval_request"),
     ]
     for what, count, kind in counts:
-        key = _request_price(known, kind)
+        payer = book.classes[usage.put_class] if kind == "put" and usage.put_class else known
+        key = _request_price(payer, kind)
         if not is_zero(count) and key in book and not is_zero(book[key].value):
             yield Line(
                 item=f"{label}: {what}",

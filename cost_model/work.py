@@ -6,7 +6,8 @@ from dataclasses import replace
 from cost_model.arith import at_least, is_zero, ratio
 from cost_model.bill import Line
 from cost_model.derive import Derived
-from cost_model.flow import Flow, stage_end, upload_requests
+from cost_model.flow import Flow, put_class, stage_end, upload_requests
+from cost_model.moves import is_moved_into
 from cost_model.reading import gets_each, replayed, shares
 from cost_model.scenario import Scenario
 from cost_model.units import HOUR, Quantity, Unit, brief_size
@@ -92,11 +93,15 @@ def _rewrites(flow: Flow, at: int, count: float, derived: Derived) -> ClassUsage
     per_month = size / derived.month_s
     puts = upload_requests(size=flow.object_bytes, tiering=tiering, objects=flow.objects_each)
     puts = puts + tiering.publish_puts
+    moved = flow.movable if is_moved_into(flow.stages[at].storage_class) else 0.0
     return ClassUsage(
         what=f"erasure in {flow.what}",
         storage_class=flow.stages[at].storage_class,
         uploaded_bytes=size,
         puts=count * puts,
+        put_class=put_class(flow.stages[at].storage_class),
+        # The new object is written as STANDARD, and the rule moves it once more.
+        transitions=count * flow.objects_each * moved,
         gets=count * gets_each(flow, derived),
         retrieved_bytes=size,
         early_bytes=per_month * _minimum_again(flow, at, derived),

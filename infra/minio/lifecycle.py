@@ -9,9 +9,11 @@ which a mistake can be undone), marks of deletions that hide nothing any more go
 uploads that were left half way are aborted after two days. Everything else in the bucket's rules
 stays as it is.
 
-A rule that expires or moves current objects below tierlog's prefix loses data: such a bucket is
-refused with exit code 1, and nothing is changed. `--check` only looks. Keys and region by the usual
-AWS chain, or MINIO_ROOT_USER and MINIO_ROOT_PASSWORD; without MINIO_ENDPOINT it is AWS.
+A rule that expires current objects below tierlog's prefix, or moves them to where tierlog cannot
+read them, loses data: such a bucket is refused with exit code 1, and nothing is changed. Moves of
+objects of 128 KiB and more to a class that answers at once are none of that; `tierlog cost
+optimise` writes such rules. `--check` only looks. Keys and region by the usual AWS chain, or
+MINIO_ROOT_USER and MINIO_ROOT_PASSWORD; without MINIO_ENDPOINT it is AWS.
 """
 
 import argparse
@@ -29,6 +31,14 @@ OURS = "tierlog-"
 ABORT_DAYS = 2
 LOSING = ("Days", "Date")
 """Of `Expiration`: with one of these, current objects go."""
+READABLE = ("STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR")
+"""Classes that answer a GET at once. Archives, and tiers of MinIO by whatever name, do not, or may
+not: tierlog never asks for a restore."""
+INFREQUENT = ("STANDARD_IA", "ONEZONE_IA")
+INFREQUENT_DAYS = 30
+"""S3 moves to these classes no earlier, and out of them no sooner."""
+LEAST_BYTES = 128 << 10
+"""Manifests are smaller, for the most part, and read all the time: they stay."""
 
 
 def rules_for(prefix: str, *, noncurrent_days: int, aborts: bool) -> list[dict[str, Any]]:
@@ -56,9 +66,54 @@ def losing_rules(rules: Sequence[dict[str, Any]], prefix: str) -> list[str]:
         name = rule.get("ID", "without a name")
         if any(one in rule.get("Expiration", {}) for one in LOSING):
             found.append(f"rule {name} deletes current objects below '{_prefix_of(rule)}'")
-        if rule.get("Transitions") or rule.get("Transition"):
-            found.append(f"rule {name} moves current objects below '{_prefix_of(rule)}' away")
+        found += [
+            f"rule {name} moves current objects below '{_prefix_of(rule)}' away: {why}"
+            for why in _losing_moves(rule)
+        ]
     return found
+
+
+def _losing_moves(rule: dict[str, Any]) -> list[str]:
+    """What is wrong with the moves of a rule; nothing, if tierlog can live with all of them."""
+    one = rule.get("Transition")
+    moves: list[dict[str, Any]] = rule.get("Transitions") or ([one] if one else [])
+    found = [
+        f"{move.get('StorageClass')} is none of {', '.join(READABLE)}"
+        for move in moves
+        if move.get("StorageClass") not in READABLE
+    ]
+    if moves and _least_size_of(rule) < LEAST_BYTES:
+        found.append(f"not only objects of {LEAST_BYTES} bytes and more")
+    return found + _wrong_days(moves)
+
+
+def _wrong_days(moves: list[dict[str, Any]]) -> list[str]:
+    found = [
+        f"{move.get('StorageClass')} has no days"
+        for move in moves
+        if not _is_days(move.get("Days"))
+    ]
+    if found:
+        return found
+    free = 0
+    for move in sorted(moves, key=lambda one: int(one["Days"])):
+        days, name = int(move["Days"]), move.get("StorageClass")
+        least = max(free, INFREQUENT_DAYS if name in INFREQUENT else 0)
+        if days < least:
+            found.append(f"{name} after {days} days, S3 asks for {least}")
+        free = days + INFREQUENT_DAYS if name in INFREQUENT else days
+    return found
+
+
+def _is_days(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _least_size_of(rule: dict[str, Any]) -> int:
+    """Of objects that it meets."""
+    chosen = rule.get("Filter", {})
+    above = chosen.get("ObjectSizeGreaterThan", chosen.get("And", {}).get("ObjectSizeGreaterThan"))
+    return 0 if above is None else int(above) + 1
 
 
 def _prefix_of(rule: dict[str, Any]) -> str:

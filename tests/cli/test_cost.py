@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.minio.lifecycle import losing_rules
 from tests.cli.conftest import Cli
 from tierlog.cli.cost_views import folded
 
@@ -175,7 +176,18 @@ def test_montecarlo_is_reproducible_and_compares(tierlog: Cli) -> None:
     assert tierlog(*words).out == tierlog(*words).out
     outcome = tierlog(*words, "--against", "kafka-tiered")
     assert "compliance costs less than kafka tiered in 100.0% of draws" in outcome.out
-    assert tierlog("cost", "montecarlo", "-f", THREE_LINES).code == 2
+    bare = tierlog("cost", "montecarlo", "-f", THREE_LINES, "--draws", "1000")
+    assert bare.code == 0
+    assert "no ranges are named (uncertainty:)" in bare.err
+
+
+def test_montecarlo_says_which_draws_it_cut(tierlog: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    row = "{low: 1.1, high: 3, shape: lognormal}"
+    file.write_text(f"uncertainty:\n  workload.compression: {row}\n")
+    outcome = tierlog("cost", "montecarlo", "-f", str(file))
+    assert outcome.code == 0
+    assert "of the draws of workload.compression lay beyond 1" in outcome.err
 
 
 def test_break_even_tells_where_or_that_there_is_none(tierlog: Cli) -> None:
@@ -185,6 +197,8 @@ def test_break_even_tells_where_or_that_there_is_none(tierlog: Cli) -> None:
     assert found.lines[-1].startswith("break-even at reads.replay = ")
     none = tierlog("cost", "break-even", *words, *path, "--from", "1GB", "--to", "1TB")
     assert none.lines[-1].startswith("no break-even in this range: kafka tiered costs less")
+    itself = tierlog("cost", "break-even", "-f", THREE_LINES, "--against", THREE_LINES)
+    assert itself.lines[-1] == "no break-even in this range: both cost the same all along"
     wrong = tierlog("cost", "break-even", "-f", THREE_LINES, "--against", "nothing")
     assert wrong.code == 2
     assert "neither a file nor one of kafka, kafka-tiered, msk-tiered" in wrong.err
@@ -205,9 +219,54 @@ def test_optimise_prints_settings_and_writes_lifecycle_rules(tierlog: Cli, tmp_p
     assert outcome.code == 0
     assert "  retention.ms=220752000000" in outcome.lines
     assert json.loads(rules.read_text())["Rules"][0]["Status"] == "Enabled"
-    assert "out of the question: DEEP_ARCHIVE: its first byte takes 12 h" in outcome.err
+    assert "out of the question: DEEP_ARCHIVE: tierlog cannot read it" in outcome.err
     result = json.loads(tierlog(*words, "--json").out)
     assert float(result["after_usd"]) < float(result["before_usd"])
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_optimise_never_loses_and_never_archives_by_default(tierlog: Cli, path: Path) -> None:
+    outcome = tierlog("cost", "optimise", "-f", str(path), "--json")
+    assert outcome.code == 0, outcome.err
+    result = json.loads(outcome.out)
+    assert float(result["after_usd"]) <= float(result["before_usd"])
+    assert losing_rules(result["lifecycle"]["Rules"], "") == []
+    assert result["warnings"] == []
+    if not result["scenario"]["reads"]["repeat"]:
+        assert result["node"]["tierlog.cache.bytes"] == str(10 * 2**30)
+
+
+def test_optimise_takes_archives_on_request_and_warns(tierlog: Cli) -> None:
+    outcome = tierlog("cost", "optimise", "-f", COMPLIANCE, "--archives")
+    assert outcome.code == 0
+    assert "DEEP_ARCHIVE" in outcome.out
+    assert "warning: DEEP_ARCHIVE cannot be read by tierlog" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan",),
+        ("sensitivity",),
+        ("montecarlo", "--draws", "200"),
+        ("break-even", "--against", "kafka"),
+        ("growth", "--years", "1"),
+        ("optimise",),
+    ],
+    ids=lambda words: words[0],
+)
+def test_another_price_book_changes_every_answer(
+    tierlog: Cli, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    book = json.loads(PRICES.read_text())
+    book["prices"]["transfer.cross_zone"]["usd"] = 1.0
+    other = tmp_path / "prices.json"
+    other.write_text(json.dumps(book))
+    first, *rest = words
+    plain = tierlog("cost", first, "-f", COMPLIANCE, *rest, "--json")
+    dear = tierlog("cost", first, "-f", COMPLIANCE, *rest, "--prices", str(other), "--json")
+    assert (plain.code, dear.code) == (0, 0)
+    assert plain.out != dear.out
 
 
 def test_optimise_fails_where_nothing_keeps_the_limits(tierlog: Cli) -> None:
@@ -271,6 +330,7 @@ def test_without_numpy_a_sentence_says_what_to_install() -> None:
         (("montecarlo", "-f", COMPLIANCE, "--draws", "200"), "How sure the bill of compliance is"),
         (("break-even", "-f", COMPLIANCE, "--against", "kafka"), "compliance or kafka on disk"),
         (("growth", "-f", COMPLIANCE, "--years", "1"), "compliance over the years"),
+        (("optimise", "-f", COMPLIANCE), "The cheapest policy for compliance"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

@@ -91,3 +91,11 @@ def test_an_input_that_is_no_number_is_refused() -> None:
 def test_a_range_that_does_not_rise_is_refused() -> None:
     with pytest.raises(InvalidScenario, match="must rise"):
         break_even(STANDARD, IA, path="reads.replay", low=2, high=1)
+
+
+def test_a_plan_beside_itself_costs_the_same() -> None:
+    curve = break_even(STANDARD, STANDARD, path="workload.retention", low=DAY, high=YEAR)
+    assert curve.is_level
+    assert curve.cheaper_at(0) == "neither"
+    with pytest.raises(NoBreakEven, match="both cost the same"):
+        first_crossing(curve)

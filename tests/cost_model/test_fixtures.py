@@ -14,7 +14,7 @@ import pytest
 
 from cost_model import Bill, default_book, from_dict, plan
 from cost_model.estimate import estimate, like_the_page
-from cost_model.units import KIB
+from cost_model.units import HOUR, KIB, parse_duration, parse_rate
 from cost_model.usage import ClassUsage, store_lines
 
 FIXTURES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "fixtures.json").read_text())
@@ -50,6 +50,20 @@ def store(fixture: dict[str, Any]) -> dict[str, float]:
     for key, count in fixture.get("extra", {}).items():
         out["total"] += float(book[key].usd * count)
     return out
+
+
+def rates(fixture: dict[str, Any]) -> dict[str, float]:
+    """Requests a second and a write rate, over the hours of a month and the retention."""
+    given = fixture["inputs"]
+    seconds = given["hours"] * HOUR
+    counted = {
+        "stored_gb": parse_rate(given["write"]) * parse_duration(given["retention"]) / GB,
+        "puts": given["puts_s"] * seconds,
+        "gets": given["gets_s"] * seconds,
+    }
+    priced = store({"inputs": {given["storage_class"]: counted}})
+    quantities = {"PUTs": counted["puts"], "GETs": counted["gets"], "GB": counted["stored_gb"]}
+    return quantities | priced
 
 
 def retrieval(fixture: dict[str, Any]) -> dict[str, float]:
@@ -93,13 +107,15 @@ def network(fixture: dict[str, Any]) -> dict[str, float]:
 
 
 def planned(fixture: dict[str, Any]) -> dict[str, float]:
-    """Groups by name, and lines by the beginning of their name."""
+    """The total, groups by name, and lines by the beginning of their name."""
     bill = plan(from_dict(fixture["inputs"]))
     months = Decimal(12 if fixture.get("years") else 1)
     return {name: float(_part(bill, name) * months) for name in fixture["expect"]}
 
 
 def _part(bill: Bill, name: str) -> Decimal:
+    if name == "total":
+        return bill.total
     group = bill.group(name)
     chosen = group.lines or [line for line in bill.lines if line.item.split(",")[0] == name]
     assert chosen, f"no line {name}"
@@ -124,6 +140,7 @@ def capacity_exact(fixture: dict[str, Any]) -> dict[str, float]:
 
 RUNNERS: dict[str, Callable[[dict[str, Any]], dict[str, float]]] = {
     "store": store,
+    "rates": rates,
     "retrieval": retrieval,
     "network": network,
     "plan": planned,
@@ -165,7 +182,7 @@ def test_our_own_figures_for_published_bills_stay_what_they_are() -> None:
     ours = {
         "confluent-100MBps": {"local log": 14_515.2, "network": 24_192.0},
         "automq-300MBps": {"local log": 24_320.0, "network": 51_840.0},
-        "topicpartition-500MBps": {"network": 821_250.0},
+        "topicpartition-500MBps": {"network": 821_250.0, "total": 1_010_848.42},
     }
     for name, figures in ours.items():
         got = planned(by_id[name])

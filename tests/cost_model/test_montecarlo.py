@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from cost_model import InvalidScenario, Scenario, from_dict, plan
+from cost_model import InvalidScenario, from_dict, plan
 from cost_model.montecarlo import draw, duel, montecarlo
 from cost_model.presets import preset
 from cost_model.read import with_input
@@ -79,9 +79,41 @@ def test_a_range_of_one_value_is_that_value() -> None:
     assert set(draw(made.uncertainty, count=5, seed=1)["workload.peak"]) == {2.0}
 
 
-def test_without_uncertainty_there_is_nothing_to_draw() -> None:
-    with pytest.raises(InvalidScenario, match="nothing can vary"):
-        montecarlo(Scenario())
+def test_without_ranges_what_people_guess_varies_by_a_fifth_and_that_is_said() -> None:
+    made = from_dict({"workload": {"compression": 1}})
+    found = montecarlo(made, count=2000)
+    (said,) = found.notes
+    assert "workload.write" in said
+    assert "uncertainty: {workload.write: {low: 20 MB/s" in said
+    # Half a range would shift the middle: compression cannot go below 1.
+    assert "compression" not in said
+    assert found.percentile(50) == pytest.approx(float(plan(made).total), rel=0.05)
+    assert duel(made, made, count=500)[0].notes == found.notes
+
+
+def test_draws_beyond_what_an_input_may_be_are_set_to_its_end_and_that_is_said() -> None:
+    made = from_dict(
+        {
+            "uncertainty": {
+                "workload.compression": {"low": 1.1, "high": 4, "shape": "lognormal"},
+                "reads.tail_miss": {"low": 0.2, "high": 0.9, "shape": "lognormal"},
+                "workload.partitions": {"low": 1, "high": 20, "shape": "lognormal"},
+            }
+        }
+    )
+    draws = draw(made.uncertainty, count=5000, seed=3)
+    assert draws["workload.compression"].min() == 1
+    assert draws["reads.tail_miss"].max() == 1
+    assert draws["workload.partitions"].min() == 1
+    said = montecarlo(made, count=5000, seed=3).notes
+    assert any("workload.compression lay beyond 1" in each for each in said)
+    assert any("reads.tail_miss lay beyond 1" in each for each in said)
+
+
+def test_draws_that_stay_inside_are_left_in_peace() -> None:
+    row = {"low": "5 MB/s", "high": "20 MB/s", "shape": "lognormal"}
+    made = from_dict({"uncertainty": {"workload.write": row}})
+    assert montecarlo(made, count=500).notes == ()
 
 
 def test_a_lognormal_range_starts_above_zero() -> None:

@@ -96,7 +96,7 @@ def test_egress_fills_its_tiers_after_the_free_hundred() -> None:
 
 
 def test_a_replay_from_parquet_reads_the_smaller_copy_and_skips_the_brokers() -> None:
-    reads = {"replay": "100 TB", "engine": "glue"}
+    reads = {"replay": "100 TB", "engine": "glue", "index_gets": 0}
     table = {"size_ratio": 0.5}
     broker, parquet = (
         bill(workload=LONG, tiering=QUIET, parquet=table, reads={**reads, "replay_from": source})

@@ -39,7 +39,7 @@ MONTH = "US dollars a month"
 WORDS = {
     "components": ["What a month costs, by component", "kafka tiered", "store", MONTH],
     "tornado": [
-        "What moves the bill of $21,724, one input at a time",
+        "What moves the bill of $21,723, one input at a time",
         "workload.write: 15 MB/s to 40 MB/s",
         "at its high end",
     ],
@@ -95,6 +95,31 @@ def test_a_break_even_is_named_in_the_title() -> None:
     made = break_even(heavy, other, path="reads.replay", low=1e12, high=2e15)
     title = "replay-heavy or kafka tiered: they meet at 402 TB"
     assert title in plots.svg(plots.break_even(made))
+
+
+def test_a_crossing_of_lines_that_lie_close_is_seen_as_a_difference() -> None:
+    given = load(EXAMPLES / "three-lines.yaml")
+    made = break_even(
+        given,
+        lambda each: preset("kafka-tiered", each),
+        path="workload.retention",
+        low=3600,
+        high=7 * 365 * 86_400.0,
+    )
+    (at,) = made.crossings
+    chart = plots.break_even(made)
+    drawn = plots.svg(chart)
+    assert "What three-lines costs more than kafka tiered around there" in drawn
+    below = chart.to_dict()["vconcat"][1]["layer"][0]["data"]["values"]
+    days = [row["at"] for row in below]
+    assert min(days) * 86_400 == pytest.approx(at / 3, rel=0.2)
+    assert max(days) * 86_400 == pytest.approx(at * 3, rel=0.2)
+    assert min(row["usd"] for row in below) < 0 < max(row["usd"] for row in below)
+
+
+def test_a_plan_beside_itself_has_a_picture_that_says_so() -> None:
+    same = break_even(SCENARIO, SCENARIO, path="workload.retention", low=3600, high=1e6)
+    assert "they cost the same" in plots.svg(plots.break_even(same))
 
 
 def test_the_figure_of_the_longest_bar_has_a_place() -> None:

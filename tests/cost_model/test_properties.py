@@ -14,7 +14,7 @@ from cost_model.montecarlo import simulate
 from cost_model.plan import flows_of
 from cost_model.prices import default_book
 from cost_model.read import get_input, with_input
-from cost_model.scenario import Reads, Tiering, Workload
+from cost_model.scenario import Parquet, Reads, Tiering, Workload
 from cost_model.units import YEAR
 from tests.cost_model.strategies import scenarios
 
@@ -57,17 +57,15 @@ def test_every_amount_is_its_quantity_times_its_price(scenario: Scenario) -> Non
 def with_objects_of_one_size(scenario: Scenario) -> Scenario:
     """Its objects keep their size, however busy partitions become.
 
-    A quiet partition rolls by time, so that more bytes make larger objects: another policy, with
-    fewer requests to write and to read a gigabyte, and one that may move to cheaper classes where
-    objects of less than 128 KiB do not. Here they are full at the size that they have now.
+    A quiet partition rolls by time and merges what it rolled, so that more bytes make larger
+    objects: another policy, with fewer requests to write and to read a gigabyte, and one that may
+    move to cheaper classes where objects of less than 128 KiB do not. Here segments are full at the
+    size that they have now, and stay as they are.
     """
-    sizes = {flow.what: flow.object_bytes for flow in flows_of(derive(scenario, default_book()))}
-    tiering, table = scenario.tiering, scenario.parquet
-    return replace(
-        scenario,
-        tiering=replace(tiering, segment=sizes.get("segments", tiering.segment), roll=1000 * YEAR),
-        parquet=replace(table, file=sizes.get("Parquet", table.file)),
-    )
+    alone = with_input(scenario, "tiering.merge", 0.0)
+    size = derive(alone, default_book()).segment
+    tiering = replace(alone.tiering, segment=size, roll=1000 * YEAR)
+    return replace(alone, tiering=tiering)
 
 
 def raised(scenario: Scenario, path: str, factor: float) -> Scenario:
@@ -76,16 +74,39 @@ def raised(scenario: Scenario, path: str, factor: float) -> Scenario:
     return with_input(scenario, path, more)
 
 
-def check_that_it_costs_no_less(before: Scenario, after: Scenario) -> None:
-    """On as many brokers: they bring cache with them, which saves reads."""
+def check_that_it_costs_no_less(before: Scenario, after: Scenario, *, pinned: bool = True) -> None:
+    """`pinned`: on as many brokers, for they bring cache with them, which saves reads."""
     old, new = (derive(each, default_book()) for each in (before, after))
     assert new.brokers >= old.brokers
-    cheap, dear = (
-        plan(with_input(each, "cluster.brokers", new.brokers), check=False).total
-        for each in (before, after)
-    )
+    if pinned:
+        before, after = (
+            with_input(each, "cluster.brokers", new.brokers) for each in (before, after)
+        )
+    cheap, dear = (plan(each, check=False).total for each in (before, after))
     # A nano-dollar a line is what rounding may take back.
     assert dear >= cheap - Decimal("1e-6")
+
+
+def in_fair_comparison(scenario: Scenario, *, pinned: bool) -> Scenario:
+    """Without what is another thing where objects grow: a fixed number of rewrites hits objects of
+    another size and age. And, where brokers are free, without repeats: another broker has another
+    cache."""
+    fair = with_input(scenario, "erasure.requests", 0.0)
+    return fair if pinned else with_input(fair, "reads.repeat", 0.0)
+
+
+def check_that_growing_costs_more(before: Scenario, after: Scenario, *, pinned: bool) -> None:
+    """Objects that grow past 128 KiB move to cheaper classes from there on: left out."""
+    moves = [
+        [flow.movable for flow in flows_of(derive(each, default_book()))]
+        for each in (before, after)
+    ]
+    assume(moves[0] == moves[1])
+    check_that_it_costs_no_less(before, after, pinned=pinned)
+
+
+def with_more_traffic(scenario: Scenario, factor: float) -> Scenario:
+    return raised(raised(scenario, "workload.write", factor), "reads.replay", factor)
 
 
 def check_that_more_costs_more(scenario: Scenario, path: str, factor: float) -> None:
@@ -98,40 +119,86 @@ def check_that_more_costs_more(scenario: Scenario, path: str, factor: float) -> 
         scenario = with_input(scenario, "erasure.requests", 0.0)
     before = with_objects_of_one_size(scenario)
     after = raised(before, path, factor)
+    alone = with_input(scenario, "tiering.merge", 0.0)
     sizes = [
         [flow.object_bytes for flow in flows_of(derive(each, default_book()))]
-        for each in (scenario, before, after)
+        for each in (alone, before, after)
     ]
     assert sizes[0] == pytest.approx(sizes[1], rel=1e-9)
     assert sizes[1] == sizes[2]
     check_that_it_costs_no_less(before, after)
 
 
-@settings(max_examples=80, deadline=None)
-@given(scenarios(), st.floats(1.0, 10.0))
-def test_more_bytes_never_cost_less_to_write_and_keep_where_objects_grow(
-    scenario: Scenario, factor: float
+PINNED = pytest.mark.parametrize("pinned", [True, False], ids=["pinned", "free"])
+GROWING = settings(max_examples=60, deadline=None)
+
+
+@PINNED
+@GROWING
+@given(scenarios(), st.floats(1.0, 10.0), st.booleans())
+def test_more_traffic_never_costs_less(
+    pinned: bool, scenario: Scenario, factor: float, growing: bool
 ) -> None:
-    """With objects that grow, as a policy of today meets tomorrow's bytes. Reads are left out: a
-    gigabyte of larger objects takes fewer requests to read (see the next test). So are objects
-    that grow past 128 KiB, from where on they move to cheaper classes."""
-    before = with_input(with_input(scenario, "reads.replay", 0.0), "reads.tail_miss", 0.0)
-    after = raised(before, "workload.write", factor)
-    moves = [
-        [flow.movable for flow in flows_of(derive(each, default_book()))]
-        for each in (before, after)
-    ]
-    assume(moves[0] == moves[1])
-    check_that_it_costs_no_less(before, after)
+    """Writes and replays alike: whether objects grow with them or not, on given brokers or as many
+    as it takes."""
+    fair = in_fair_comparison(scenario, pinned=pinned)
+    before = fair if growing else with_objects_of_one_size(fair)
+    check_that_growing_costs_more(before, with_more_traffic(before, factor), pinned=pinned)
 
 
-def test_why_reads_are_left_out_there() -> None:
+@PINNED
+@GROWING
+@given(scenarios(), st.floats(1.0, 10.0))
+def test_more_bytes_never_cost_less_to_write_to_keep_and_to_follow(
+    pinned: bool, scenario: Scenario, factor: float
+) -> None:
+    """Without replays; who falls behind still reads from the store."""
+    before = with_input(in_fair_comparison(scenario, pinned=pinned), "reads.replay", 0.0)
+    check_that_growing_costs_more(before, raised(before, "workload.write", factor), pinned=pinned)
+
+
+@PINNED
+@GROWING
+@given(scenarios(), st.floats(1.0, 10.0))
+def test_a_longer_history_that_is_read_as_often_never_costs_less(
+    pinned: bool, scenario: Scenario, factor: float
+) -> None:
+    before = in_fair_comparison(scenario, pinned=pinned)
+    after = raised(raised(before, "workload.retention", factor), "reads.replay", factor)
+    check_that_growing_costs_more(before, after, pinned=pinned)
+
+
+@PINNED
+@GROWING
+@given(scenarios(), st.integers(1, 4))
+def test_more_replicas_never_cost_less(pinned: bool, scenario: Scenario, factor: int) -> None:
+    before = in_fair_comparison(scenario, pinned=pinned)
+    after = raised(before, "cluster.replicas", factor)
+    check_that_it_costs_no_less(before, after, pinned=pinned)
+
+
+@pytest.mark.slow
+@PINNED
+@settings(max_examples=2000, deadline=None)
+@given(scenarios(), st.floats(1.0, 10.0), st.floats(1.0, 10.0))
+def test_more_traffic_for_longer_never_costs_less_in_a_long_search(
+    pinned: bool, scenario: Scenario, factor: float, longer: float
+) -> None:
+    before = in_fair_comparison(scenario, pinned=pinned)
+    after = with_more_traffic(before, factor)
+    check_that_growing_costs_more(before, after, pinned=pinned)
+    kept = raised(raised(before, "workload.retention", longer), "reads.replay", longer)
+    check_that_growing_costs_more(before, kept, pinned=pinned)
+
+
+def test_why_a_fixed_replay_is_left_out_there() -> None:
     """Ten times the bytes in objects of ten times the size: the same terabyte, a tenth of the
     indexes and of the last, short chunks. That is what the store bills, and no slip of ours."""
     quiet = Scenario(
         workload=Workload(write=1e5, partitions=1000),
-        tiering=Tiering(scrub_every=0.0),
+        tiering=Tiering(scrub_every=0.0, merge=0.0),
         reads=Reads(replay=1e12, cache=0.0),
+        parquet=Parquet(enabled=False),
     )
     busy = with_input(quiet, "workload.write", 1e6)
     few, many = (

@@ -40,6 +40,9 @@ def test_nothing_at_all_is_the_default_scenario() -> None:
 @pytest.mark.parametrize(
     ("given_", "field", "says"),
     [
+        ({"name": ["a"]}, "name", "is not a name"),
+        ({"name": {"a": 1}}, "name", "is not a name"),
+        ({"name": None}, "name", "is not a name"),
         ({"worklod": {}}, "worklod", "did you mean workload?"),
         ({"workload": {"wrte": "1 MB/s"}}, "workload.wrte", "did you mean write?"),
         ({"workload": {"write": 30}}, "workload.write", "has no unit"),

@@ -1,10 +1,13 @@
 """The tornado."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+import cost_model
 from cost_model import InvalidScenario, from_dict, load, plan
+from cost_model.prices import PriceBook
 from cost_model.read import show_input_briefly
 from cost_model.sensitivity import tornado
 
@@ -81,3 +84,26 @@ def test_an_input_that_is_no_number_has_no_bar() -> None:
 def test_an_unknown_input_is_told() -> None:
     with pytest.raises(InvalidScenario, match="did you mean write"):
         tornado(BASE, paths=["workload.writ"])
+
+
+def book_with(key: str, usd: float) -> PriceBook:
+    """Another book, as a user would give it."""
+    data = json.loads((Path(cost_model.__file__).parent / "data" / "prices.json").read_text())
+    data["prices"][key]["usd"] = usd
+    return PriceBook(data)
+
+
+def test_prices_of_another_book_swing_around_that_book() -> None:
+    dear = book_with("transfer.cross_zone", 0.05)
+    made = from_dict({})
+    bars = {each.path: each for each in tornado(made, book=dear)}
+    swing = bars["prices.transfer.cross_zone"]
+    assert (swing.low, swing.high) == ("$0.04", "$0.06")
+    assert swing.at_low < swing.base < swing.at_high
+    assert swing.base == plan(made, book=dear).total
+
+
+def test_the_largest_prices_are_those_of_the_given_book() -> None:
+    strange = book_with("s3.STANDARD.get", 1000.0)
+    paths = [each.path for each in tornado(from_dict({"reads": {"replay": "1 TB"}}), book=strange)]
+    assert "prices.s3.STANDARD.get" in paths

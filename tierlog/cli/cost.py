@@ -129,6 +129,7 @@ def sensitivity(
         float, typer.Option(metavar="PERCENT", min=0, max=100, help="Where no range is given.")
     ] = 20,
     sets: Sets = None,
+    prices: Prices = None,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
@@ -141,6 +142,7 @@ def sensitivity(
             inputs=inputs or (),
             swing=swing / 100,
             sets=sets or (),
+            prices=prices,
             html=html,
             as_json=as_json,
         )
@@ -156,6 +158,7 @@ def montecarlo(
     draws: Annotated[int, typer.Option(min=100, max=1_000_000, help="How many.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed, the same answer.")] = 1,
     sets: Sets = None,
+    prices: Prices = None,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
@@ -169,6 +172,7 @@ def montecarlo(
             draws=draws,
             seed=seed,
             sets=sets or (),
+            prices=prices,
             html=html,
             as_json=as_json,
         )
@@ -184,6 +188,7 @@ def break_even(
     low: Annotated[str, typer.Option("--from", metavar="VALUE", help="Lower end.")] = "1 h",
     high: Annotated[str, typer.Option("--to", metavar="VALUE", help="Upper end.")] = "7 y",
     sets: Sets = None,
+    prices: Prices = None,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
@@ -198,6 +203,7 @@ def break_even(
             low=low,
             high=high,
             sets=sets or (),
+            prices=prices,
             html=html,
             as_json=as_json,
         )
@@ -217,6 +223,7 @@ def growth(
         float, typer.Option(metavar="YEARS", min=0, help="History that the bucket has already.")
     ] = 0,
     sets: Sets = None,
+    prices: Prices = None,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
@@ -231,6 +238,7 @@ def growth(
             drift=drift / 100,
             past_months=round(past * 12),
             sets=sets or (),
+            prices=prices,
             html=html,
             as_json=as_json,
         )
@@ -240,8 +248,19 @@ def growth(
 def optimise(
     file: File,
     first_byte: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of a cold read, p99, as 500ms.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Of a cold read, p99, as 500ms. 1 s unless archives are allowed.",
+            show_default=False,
+        ),
     ] = None,
+    archives: Annotated[
+        bool,
+        typer.Option(
+            "--archives", help="Allow classes that tierlog cannot read without a restore by hand."
+        ),
+    ] = False,
     restore: Annotated[
         str | None, typer.Option(metavar="TIME", help="To refill a lost broker's disk.")
     ] = None,
@@ -261,6 +280,8 @@ def optimise(
         Path | None, typer.Option(metavar="FILE.json", help="Write the S3 lifecycle rules here.")
     ] = None,
     sets: Sets = None,
+    prices: Prices = None,
+    html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """The cheapest policy that keeps the limits, with topic settings and S3 lifecycle rules."""
@@ -271,9 +292,12 @@ def optimise(
             file,
             times={"first_byte": first_byte, "restore": restore, "erasure": erasure, "lag": lag},
             replay_rate=replay_rate,
+            archives=archives,
             express=express,
             lifecycle=lifecycle,
             sets=sets or (),
+            prices=prices,
+            html=html,
             as_json=as_json,
         )
 

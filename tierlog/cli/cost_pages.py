@@ -1,6 +1,8 @@
 """The results of the cost commands as pages: `--html FILE`. Plots, tables, every line, sources."""
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -8,7 +10,18 @@ from cost_model import Bill, PriceBook, Scenario, plots
 from cost_model.breakeven import Curve
 from cost_model.growth import Years
 from cost_model.montecarlo import Outcome
-from cost_model.page import bill_tree, heading, note, page, paragraph, plot, table
+from cost_model.optimise import Optimum
+from cost_model.page import (
+    bill_tree,
+    heading,
+    note,
+    page,
+    paragraph,
+    plot,
+    preformatted,
+    table,
+)
+from cost_model.policy import lifecycle, node_settings, topic_settings
 from cost_model.read import show_input_briefly
 from cost_model.sensitivity import Swing, tornado
 from cost_model.text import conventions, side_by_side, usd
@@ -67,6 +80,7 @@ def montecarlo_page(file: Path, outcomes: Sequence[Outcome], *, draws: int, seed
     body = [[views.cell(name, value) for name, value in row.items()] for row in rows]
     caption = f"{draws:,} draws, seed {seed}."
     parts = [
+        *(note(each) for each in outcomes[0].notes),
         plot(plots.histogram(outcomes), name="draws", caption=caption),
         table([head, *body]),
     ]
@@ -74,10 +88,11 @@ def montecarlo_page(file: Path, outcomes: Sequence[Outcome], *, draws: int, seed
 
 
 def curve_page(file: Path, curve: Curve) -> None:
+    none = "They cost the same." if curve.is_level else "They do not meet in this range."
     meets = [f"They meet at {show_input_briefly(curve.path, at)}." for at in curve.crossings]
     caption = f"Both plans along {curve.path}, all else as it is."
     parts = [
-        *(paragraph(each) for each in meets or ["They do not meet in this range."]),
+        *(paragraph(each) for each in meets or [none]),
         plot(plots.break_even(curve), name="curve", caption=caption),
         table(views.curve_rows(curve)),
     ]
@@ -95,6 +110,35 @@ def growth_page(file: Path, name: str, grown: Years) -> None:
         table(views.year_rows(grown)),
     ]
     _write(file, f"{name} over the years", parts)
+
+
+def optimum_page(file: Path, found: Optimum) -> None:
+    limits = [note(f"Breaks a limit now: {each}.") for each in found.broken_before]
+    left_out = [paragraph(f"Out of the question: {each}.") for each in found.refused]
+    if found.scenario is None or found.bill is None:
+        parts = [paragraph("Nothing keeps these limits."), *limits, *left_out]
+    else:
+        parts = [*_optimum(found, found.scenario, found.bill), *limits, *left_out]
+    _write(file, f"The cheapest policy for {found.before.name}", parts)
+
+
+def _optimum(found: Optimum, best: Scenario, bill: Bill) -> list[str]:
+    bills = [replace(found.before, name="now"), replace(bill, name="cheapest policy")]
+    settings = [["setting", "value"], *map(list, topic_settings(best).items())]
+    settings += map(list, node_settings(best).items())
+    rules = json.dumps(lifecycle(best), indent=2)
+    return [
+        paragraph(f"{usd(bill.total)} a month; now {usd(found.before.total)}."),
+        *(note(each) for each in (*found.warnings, *bill.warnings)),
+        plot(plots.components(bills), name="bills", caption=STEADY),
+        table(side_by_side(bills)),
+        paragraph(f"Classes: {views.classes_text(best)}."),
+        table(settings, words=2),
+        heading("S3 lifecycle rules"),
+        preformatted(rules),
+        heading("Every line"),
+        bill_tree(bill),
+    ]
 
 
 def actual_page(

@@ -89,20 +89,23 @@ def sensitivity(
     inputs: Sequence[str],
     swing: float,
     sets: Sequence[str],
+    prices: Path | None,
     html: Path | None,
     as_json: bool,
 ) -> None:
     with checked():
-        scenario = read(file, sets=sets, book=default_book())
-        bars = tornado(scenario, paths=inputs, swing=swing)
+        book = book_of(prices)
+        scenario = read(file, sets=sets, book=book)
+        bars = tornado(scenario, paths=inputs, swing=swing, book=book)
+        bill = price(scenario, book=book, check=False)
         if as_json:
             _print_json([asdict(each) for each in bars])
         else:
-            views.show_tornado(price(scenario, check=False).total, bars)
+            views.show_tornado(bill.total, bars)
         if html is not None:
             from tierlog.cli.cost_pages import sensitivity_page
 
-            sensitivity_page(html, price(scenario, check=False), bars)
+            sensitivity_page(html, bill, bars)
 
 
 def montecarlo(
@@ -112,16 +115,18 @@ def montecarlo(
     draws: int,
     seed: int,
     sets: Sequence[str],
+    prices: Path | None,
     html: Path | None,
     as_json: bool,
 ) -> None:
     with checked():
-        scenario = read(file, sets=sets, book=default_book())
+        book = book_of(prices)
+        scenario = read(file, sets=sets, book=book)
         if against is None:
-            outcomes = [draw_bills(scenario, count=draws, seed=seed)]
+            outcomes = [draw_bills(scenario, count=draws, seed=seed, book=book)]
         else:
-            other = beside(scenario, other_of(against, book=default_book()))
-            outcomes = list(duel(scenario, other, count=draws, seed=seed))
+            other = beside(scenario, other_of(against, book=book))
+            outcomes = list(duel(scenario, other, count=draws, seed=seed, book=book))
         if as_json:
             _print_json(views.outcome_rows(outcomes))
         else:
@@ -140,17 +145,20 @@ def break_even(
     low: str,
     high: str,
     sets: Sequence[str],
+    prices: Path | None,
     html: Path | None,
     as_json: bool,
 ) -> None:
     with checked():
-        scenario = read(file, sets=sets, book=default_book())
+        book = book_of(prices)
+        scenario = read(file, sets=sets, book=book)
         curve = find_break_even(
             scenario,
-            other_of(against, book=default_book()),
+            other_of(against, book=book),
             path=path,
             low=parse_input(path, low),
             high=parse_input(path, high),
+            book=book,
         )
         if as_json:
             _print_json(asdict(curve))
@@ -170,17 +178,20 @@ def growth(
     drift: float,
     past_months: int,
     sets: Sequence[str],
+    prices: Path | None,
     html: Path | None,
     as_json: bool,
 ) -> None:
     with checked():
-        scenario = read(file, sets=sets, book=default_book())
+        book = book_of(prices)
+        scenario = read(file, sets=sets, book=book)
         grown = grow(
             scenario,
             months=12 * years,
             yearly_growth=yearly,
             yearly_price_drift=drift,
             past_months=past_months,
+            book=book,
         )
         if as_json:
             _print_json({"usd": grown.usd.tolist(), "stored_bytes": grown.stored_bytes.tolist()})
@@ -197,25 +208,35 @@ def optimise(
     *,
     times: Mapping[str, str | None],
     replay_rate: str | None,
+    archives: bool,
     express: bool,
     lifecycle: Path | None,
     sets: Sequence[str],
+    prices: Path | None,
+    html: Path | None,
     as_json: bool,
 ) -> None:
     with checked():
-        scenario = read(file, sets=sets, book=default_book())
+        book = book_of(prices)
+        scenario = read(file, sets=sets, book=book)
         bounds: dict[str, Any] = {
             name: parse_duration(text) for name, text in times.items() if text is not None
         }
         if replay_rate is not None:
             bounds["replay_rate"] = parse_rate(replay_rate)
-        found = find_optimum(scenario, limits=Limits(express=express, **bounds))
+        if archives:
+            bounds = {"first_byte": None, "archives": True, **bounds}
+        found = find_optimum(scenario, limits=Limits(express=express, **bounds), book=book)
         if lifecycle is not None and found.scenario is not None:
             lifecycle.write_text(json.dumps(lifecycle_rules(found.scenario), indent=2) + "\n")
         if as_json:
             _print_json(views.optimum_json(found))
         else:
             views.show_optimum(found)
+        if html is not None:
+            from tierlog.cli.cost_pages import optimum_page
+
+            optimum_page(html, found)
     if found.scenario is None:
         raise typer.Exit(1)
 

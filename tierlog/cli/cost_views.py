@@ -146,6 +146,8 @@ def show_outcomes(outcomes: Sequence[Outcome], *, draws: int, seed: int) -> None
     rows = outcome_rows(outcomes)
     head = [name.replace("_", " ") for name in rows[0]]
     _print_columns(head, [[cell(name, value) for name, value in row.items()] for row in rows])
+    if outcomes[0].notes:
+        _warn(outcomes[0].notes)
     if len(outcomes) == 2:
         first, second = outcomes
         typer.echo(
@@ -181,7 +183,9 @@ def show_curve(curve: Curve) -> None:
     typer.echo("")
     for each in curve.crossings:
         typer.echo(f"break-even at {curve.path} = {show_input_briefly(curve.path, each)}")
-    if not curve.crossings:
+    if curve.is_level:
+        typer.echo("no break-even in this range: both cost the same all along")
+    elif not curve.crossings:
         typer.echo(f"no break-even in this range: {curve.cheaper_at(0)} costs less all along")
 
 
@@ -216,6 +220,7 @@ def optimum_json(found: Optimum) -> dict[str, Any]:
         "after_usd": None if found.bill is None else str(found.bill.total),
         "broken_before": found.broken_before,
         "refused": found.refused,
+        "warnings": found.warnings,
         "scenario": None if best is None else as_dict(best),
         "topic": None if best is None else topic_settings(best),
         "node": None if best is None else node_settings(best),
@@ -231,17 +236,21 @@ def show_optimum(found: Optimum) -> None:
         typer.echo("best  nothing keeps these limits")
     else:
         _show_best(found.scenario, found.bill)
+    for each in found.warnings:
+        say(folded(f"warning: {each}", _columns_of(sys.stderr)))
     for each in found.refused:
         say(f"out of the question: {each}")
 
 
+def classes_text(best: Scenario) -> str:
+    first, *later = best.tiering.classes
+    moves = (f", {stage.storage_class} after {brief_duration(stage.after)}" for stage in later)
+    return f"{first.storage_class}{''.join(moves)}"
+
+
 def _show_best(best: Scenario, bill: Bill) -> None:
     typer.echo(f"best  {usd(bill.total)} a month\n")
-    first, *later = best.tiering.classes
-    moves = "".join(
-        f", {stage.storage_class} after {brief_duration(stage.after)}" for stage in later
-    )
-    typer.echo(f"classes: {first.storage_class}{moves}; chunks of {brief_size(best.reads.chunk)}")
+    typer.echo(f"classes: {classes_text(best)}")
     typer.echo("topic:")
     for name, value in topic_settings(best).items():
         typer.echo(f"  {name}={value}")
