@@ -25,6 +25,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
-    """On the folder store beside its data."""
-    with running(tmp_path_factory.mktemp("node")) as found:
+    """On the folder store beside its data. It cleans compacted topics without delay."""
+    sets = ["log.cleaner.backoff.ms=20"]
+    with running(tmp_path_factory.mktemp("node"), sets=sets) as found:
         yield found

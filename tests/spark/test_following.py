@@ -2,8 +2,12 @@
 
 import asyncio
 import logging
-from dataclasses import replace
-from types import SimpleNamespace
+import sys
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,6 +94,51 @@ def test_what_a_new_partition_had_and_has_lost_is_a_loss_or_left_out() -> None:
     assert streaming.spans_of(LENIENT, known(9, 20), {}, {NAME: 5}) == []
     (span,) = streaming.spans_of(OPTIONS, known(2, 20), {}, {NAME: 5})
     assert (span.start, span.end) == (2, 5)
+
+
+@dataclass
+class ReadMaxRows:
+    max_rows: int
+
+
+def as_spark_4_2(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """What a reader finds there of `pyspark.sql.streaming.datasource`, in case it is not there."""
+    if find_spec("pyspark.sql.streaming.datasource") is not None:
+        return import_module("pyspark.sql.streaming.datasource")
+    found = ModuleType("pyspark.sql.streaming.datasource")
+    found.__spec__ = ModuleSpec(found.__name__, None)
+    vars(found).update(
+        ReadMaxRows=ReadMaxRows,
+        ReadAllAvailable=type("ReadAllAvailable", (), {}),
+        SupportsTriggerAvailableNow=type("SupportsTriggerAvailableNow", (), {}),
+    )
+    monkeypatch.setitem(sys.modules, found.__name__, found)
+    monkeypatch.delitem(sys.modules, "tierlog.spark.admitting", raising=False)
+    return found
+
+
+def test_available_now_ends_where_it_began_in_as_many_batches_as_the_limit_wants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = as_spark_4_2(monkeypatch)
+    reader = streaming.stream_reader(replace(OPTIONS, trigger_offsets_max=8), ["value"])
+    there = [known(0, 20), known(0, 50)]
+    monkeypatch.setattr(streaming.TierlogStreamReader, "_pinned", lambda _: there[0])
+    assert reader.getDefaultReadLimit() == words.ReadMaxRows(8)
+    assert reader.reportLatestOffset() is None
+    reader.prepareForTriggerAvailableNow()
+    there.pop(0)
+    at, steps = {"orders": {"0": 3}}, list[int]()
+    while not steps or at["orders"]["0"] != steps[-1]:
+        steps.append(at["orders"]["0"])
+        at = reader.latestOffset(at, reader.getDefaultReadLimit())
+    assert steps == [3, 11, 19, 20]
+    assert reader.reportLatestOffset() == {"orders": {"0": 20}}
+    assert reader.latestOffset({"orders": {"0": 3}}, words.ReadAllAvailable()) == at
+    # Any other trigger goes on to what comes later.
+    free = streaming.stream_reader(OPTIONS, ["value"])
+    assert isinstance(free.getDefaultReadLimit(), words.ReadAllAvailable)
+    assert free.latestOffset(at, words.ReadAllAvailable()) == {"orders": {"0": 50}}
 
 
 class Deleting:

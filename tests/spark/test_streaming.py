@@ -1,8 +1,14 @@
 """Streams of `format("tierlog")`: limits, checkpoints, restarts. Every row once in the sink."""
 
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +18,7 @@ import pytest
 from tests.compat.cold import eventually, make_cold
 from tests.compat.node import RunningNode
 from tests.spark import topics
-from tests.spark.session import MARKS
+from tests.spark.session import ENVIRONMENT, MARKS, ROOT
 from tierlog.records.attributes import Codec
 
 if TYPE_CHECKING:
@@ -138,6 +144,66 @@ def test_a_stream_that_is_stopped_anywhere_writes_each_row_once(
     drained(frame(spark, node, name, maxOffsetsPerTrigger="40"), tmp_path)
     rows = topics.consumed(node, name)
     assert len(rows) == 135
+    assert sunk(spark, tmp_path) == Counter((one.partition, one.offset) for one in rows)
+
+
+KILLS = 3
+DRIVER_S = 400
+"""A JVM and three Pythons begin; seconds, but a crowded machine makes minutes of them."""
+TRACES = {
+    "checkpoint/offsets": "a batch is planned",
+    "sink": "a file of a batch is written",
+    "sink/_spark_metadata": "the files of a batch count",
+    "checkpoint/commits": "a batch is done",
+}
+"""What a stream leaves on its way, and what it means."""
+
+
+def traces(folder: Path, kind: str) -> int:
+    return sum(one.is_file() and not one.name.startswith(".") for one in folder.glob(f"{kind}/*"))
+
+
+@contextmanager
+def driving(store: str, name: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A driver in a process of its own; at the end it and its JVM are killed."""
+    words = [sys.executable, "-m", "tests.spark.stream_driver", store, name, str(folder)]
+    environment = {**os.environ, **ENVIRONMENT}
+    with (folder / "driver.log").open("ab") as log:
+        driver = subprocess.Popen(
+            words, cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        yield driver
+    finally:
+        # Both at once, as when a machine goes: neither can tidy up for the other.
+        with suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+
+
+def test_a_stream_whose_driver_is_killed_anywhere_writes_each_row_once(
+    spark: "SparkSession", node: RunningNode, tmp_path: Path
+) -> None:
+    name, topic = made(node)
+    chance, numbers = random.Random(17), count(len(topic.cold))
+    store = f"file://{node.data}-store"
+    for kind in chance.sample(list(TRACES), KILLS):
+        wanted = traces(tmp_path, kind) + chance.randrange(1, 3)
+        with driving(store, name, tmp_path) as driver:
+            eventually(
+                lambda wanted=wanted, kind=kind, driver=driver: (  # type: ignore[misc]  # of now
+                    traces(tmp_path, kind) >= wanted or driver.poll() is not None
+                ),
+                TRACES[kind],
+                patience_s=DRIVER_S,
+            )
+            assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-4000:]
+        topics.write(node, name, [written(next(numbers), 5)])
+        make_cold(node, name)
+    with driving(store, name, tmp_path) as driver:
+        assert driver.wait(DRIVER_S) == 0, (tmp_path / "driver.log").read_text()[-4000:]
+    rows = topics.consumed(node, name)
+    assert len(rows) == 120 + 5 * KILLS
     assert sunk(spark, tmp_path) == Counter((one.partition, one.offset) for one in rows)
 
 

@@ -3,7 +3,7 @@ and read by a real consumer, whose records are what everybody must see."""
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -121,8 +121,14 @@ def make(node: RunningNode, name: str, topic: Topic) -> None:
     write(node, name, topic.hot)
 
 
-def consumed(node: RunningNode, name: str) -> list[Seen]:
-    """All of it, by librdkafka."""
+def consumed(
+    node: RunningNode,
+    name: str,
+    *,
+    starts: Mapping[int, int] | None = None,
+    ends: Mapping[int, int] | None = None,
+) -> list[Seen]:
+    """By librdkafka: all of it, or `[start, end)` of each partition while it grows."""
     import confluent_kafka as kafka
 
     consumer = kafka.Consumer(
@@ -132,22 +138,30 @@ def consumed(node: RunningNode, name: str) -> list[Seen]:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "broker.address.family": "v4",
+            # An offset that is gone is an error, not another offset.
+            "auto.offset.reset": "earliest" if starts is None else "error",
         }
     )
     try:
         partitions = sorted(consumer.list_topics(name, PATIENCE_S).topics[name].partitions)
-        consumer.assign([kafka.TopicPartition(name, each, 0) for each in partitions])
+        at = {each: 0 if starts is None else starts[each] for each in partitions}
+        consumer.assign([kafka.TopicPartition(name, each, at[each]) for each in partitions])
         found: list[Seen] = []
-        ended: set[int] = set()
+        ended = {each for each in partitions if ends is not None and at[each] >= ends[each]}
         while len(ended) < len(partitions):
             message = consumer.poll(PATIENCE_S)
             assert message is not None, "the node has fallen silent"
-            error, partition = message.error(), message.partition()
-            if error is None:
-                found.append(_seen(message))
-            else:
+            error, partition, offset = message.error(), message.partition(), message.offset()
+            assert partition is not None
+            assert offset is not None
+            if error is not None:
                 assert error.code() == kafka.KafkaError._PARTITION_EOF, error
-                assert partition is not None
+                if ends is None or offset >= ends[partition]:
+                    ended.add(partition)
+                continue
+            if ends is None or offset < ends[partition]:
+                found.append(_seen(message))
+            if ends is not None and offset >= ends[partition] - 1:
                 ended.add(partition)
         return sorted(found)
     finally:

@@ -6,11 +6,12 @@ Parquet by now, and offsets do not care. Partitions that appear later begin at t
 
 Spark 4.1 asks for the latest offset without saying where the stream is. So the reader remembers
 what it was last asked to read, which Spark also tells it at a restart, and keeps to
-`maxOffsetsPerTrigger` from there. Spark 4.2 and later say it, and how much is wanted.
+`maxOffsetsPerTrigger` from there. Spark 4.2 and later say it, and how much is wanted: `admitting`.
 """
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -43,6 +44,8 @@ class TierlogStreamReader(DataSourceStreamReader):
         self._first: Offsets | None = None
         self._seen: Offsets | None = None
         """Where the stream is, as far as Spark has told."""
+        self._found: Offsets | None = None
+        """Where the partitions ended at the last look."""
 
     def initialOffset(self) -> dict[str, dict[str, int]]:
         return nested(self._initial())
@@ -69,18 +72,22 @@ class TierlogStreamReader(DataSourceStreamReader):
         return nested(self._latest(seen, self._options.trigger_offsets_max))
 
     def _latest(self, seen: Offsets, limit: int | None) -> Offsets:
+        pinned = self._pinned()
+        found = {name: max(one.latest, seen.get(name, one.latest)) for name, one in pinned.items()}
+        # A partition that is gone stays where it was: whether that is a loss is for the plan.
+        found |= {name: at for name, at in seen.items() if name not in found}
+        self._found = found
+        if limit is None:
+            return found
+        return limited({name: seen.get(name, _first(name, pinned)) for name in found}, found, limit)
+
+    def _pinned(self) -> dict[PartitionName, Pinned]:
         async def work(bucket: Opened) -> dict[PartitionName, Pinned]:
             async with pinning(bucket, self._options) as pins:
                 return await pins.pin(self._options, with_tables=False)
 
-        pinned = self._with_store(work)
-        begun = seen or {}
-        found = {name: max(one.latest, begun.get(name, one.latest)) for name, one in pinned.items()}
-        # A partition that is gone stays where it was: whether that is a loss is for the plan.
-        found |= {name: at for name, at in begun.items() if name not in found}
-        if limit is None or seen is None:
-            return found
-        return limited({name: seen.get(name, _first(name, pinned)) for name in found}, found, limit)
+        found: dict[PartitionName, Pinned] = self._with_store(work)
+        return found
 
     def partitions(
         self, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]
@@ -112,7 +119,11 @@ class TierlogStreamReader(DataSourceStreamReader):
 def stream_reader(options: ReadOptions, columns: Sequence[str]) -> DataSourceStreamReader:
     """As this version of Spark wants it."""
     warn_of_ignored(options)
-    return TierlogStreamReader(options, columns)
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        return TierlogStreamReader(options, columns)
+    from tierlog.spark.admitting import AdmittingStreamReader
+
+    return AdmittingStreamReader(options, columns)
 
 
 def _first(name: PartitionName, pinned: Mapping[PartitionName, Pinned]) -> int:

@@ -40,14 +40,15 @@ def record_batch(columns: Columns, *, topic: str, partition: int) -> pa.RecordBa
     fields = dict(zip(BatchHeader._fields, table_of(columns.headers).T, strict=True))
 
     def each(values: Longs, kind: type[np.generic]) -> NDArray[Any]:
+        # Most fields are the same in all batches of a piece; then there is nothing to count.
+        if (values == values[0]).all():
+            return np.full(count, values[0].astype(kind))
         return np.repeat(values.astype(kind), counts)
 
     def flag(bit: int) -> NDArray[Any]:
         return each(fields["attributes"] & bit, np.bool_)
 
     bases = each(fields["base_offset"], np.int64)
-    first = each(fields["base_sequence"], np.int64)
-    sequences = np.where(first < 0, -1, (first + columns.offsets - bases) & SEQUENCE_MAX)
     arrays = {
         "offset": pa.array(columns.offsets),
         "timestamp": pa.array(columns.times_ms * 1000).view(SCHEMA.field("timestamp").type),
@@ -60,12 +61,20 @@ def record_batch(columns: Columns, *, topic: str, partition: int) -> pa.RecordBa
         "leader_epoch": pa.array(each(fields["leader_epoch"], np.int32)),
         "producer_id": pa.array(each(fields["producer_id"], np.int64)),
         "producer_epoch": pa.array(each(fields["producer_epoch"], np.int16)),
-        "sequence": pa.array(sequences.astype(np.int32)),
+        "sequence": pa.array(_sequences(fields["base_sequence"], counts, columns.offsets - bases)),
         "is_transactional": pa.array(flag(bits.TRANSACTIONAL)),
         "is_control": pa.array(flag(bits.CONTROL)),
         "batch_base_offset": pa.array(bases),
     }
     return pa.RecordBatch.from_arrays([arrays[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def _sequences(first: Longs, counts: Longs, places: Longs) -> NDArray[np.int32]:
+    """-1 for records of a producer that does not number them."""
+    if (first < 0).all():
+        return np.full(len(places), -1, np.int32)
+    each = np.repeat(first, counts)
+    return np.where(each < 0, -1, (each + places) & SEQUENCE_MAX).astype(np.int32)
 
 
 def table_of(headers: Sequence[BatchHeader]) -> Longs:
