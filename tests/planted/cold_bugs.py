@@ -368,6 +368,6 @@ COLD_BUGS = (
     bug("merge: lose the segment behind the run", merged_over_the_next, 11),
     bug("merge: go on with the chain as an upload does", merged_without_link, 2),
     bug("merge: what was replaced is no garbage", replaced_not_garbage, 5),
-    bug("scrub: believe one bad answer", one_bad_answer_believed, 45),
+    bug("scrub: believe one bad answer", one_bad_answer_believed, 22),
     bug("scrub: replace what has another ETag", judged_by_etag, 0),
 )
