@@ -124,7 +124,7 @@ def small() -> Iterator[None]:
         }
         stack.enter_context(patch.dict(TierSettings.__init__.__kwdefaults__, hasty))
         stack.enter_context(patch("tierlog.cold.orphanfinder.ROUNDS_A_WEEK", 1))
-        stack.enter_context(patch("tierlog.cold.scrubber.SETTINGS", SCRUB))
+        stack.enter_context(patch("tierlog.broker.tiering.scrub_settings_of", lambda _: SCRUB))
         yield
 
 

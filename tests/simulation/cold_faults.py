@@ -17,6 +17,8 @@ ROOMY = 1 << 40
 HOUR_S = 3600.0
 OUTAGE_S = 10.0
 WRITERS = ("writer-0", "writer-1", "writer-2")
+FLIPPED = 0.25
+"""Flipped bits, beside the other faults of a bad store."""
 
 Fault: TypeAlias = Callable[[SimWorld, ColdLives, Random], None]
 
@@ -87,7 +89,7 @@ def bad_store(world: SimWorld, lives: ColdLives, rng: Random) -> None:
         late_share=share(),
         late_seconds_max=rng.choice((1.0, 10.0, 60.0)),
         short_share=share(),
-        flipped_share=share() / 4,
+        flipped_share=share() * FLIPPED,
         ignores_conditions=lives.bucket.faults.ignores_conditions,
     )
 

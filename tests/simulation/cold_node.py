@@ -185,6 +185,7 @@ class ColdLives:
         disk = self._world.disk(NODE)
         path = f"/data/{LOGS}/{place.topic_id}-{place.partition}"
         self.kill()
+        disk.on_op = None  # A power cut that waited for the node's next call has nobody to hit.
         self.watch.tier = None  # Its log is not the one that begins again.
         if where in self.bucket.oracle.heads and disk.exists(path):
             self.watch.lost[where] = partial(self._rewind, place)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from tests.soak.tempo import Tempo, from_json
 from tierlog.broker import tiering
 from tierlog.cli import main
-from tierlog.cold import orphanfinder, scrubber
+from tierlog.cold import orphanfinder
 from tierlog.cold.scrubsettings import ScrubSettings
 from tierlog.cold.tiersettings import TierSettings
 from tierlog.config import NodeSettings
@@ -37,7 +37,7 @@ def quicken(tempo: Tempo) -> None:
 
     tiering.tier_settings_of = quick
     orphanfinder.REQUESTS_PER_SECOND = tempo.orphan_requests_per_second
-    scrubber.SETTINGS = ScrubSettings(  # type: ignore[attr-defined]  # by its own name there
+    scrubbing = ScrubSettings(
         manifest_period_ms=tempo.scrub_manifests_ms,
         object_period_ms=tempo.scrub_manifests_ms,
         byte_period_ms=tempo.scrub_bytes_ms,
@@ -45,6 +45,7 @@ def quicken(tempo: Tempo) -> None:
         sum_period_ms=tempo.check_interval_ms,
         save_period_ms=tempo.scrub_manifests_ms,
     )
+    tiering.scrub_settings_of = lambda settings: scrubbing
 
 
 if __name__ == "__main__":

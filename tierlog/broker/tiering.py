@@ -131,7 +131,7 @@ class Tiering:
             path=f"{data}/{COLD}",
             stats=self.tier.stats,
             probe=partial(probe, store, env.rng),
-            settings=ScrubSettings(byte_period_ms=settings.tierlog_scrub_byte_period_ms),
+            settings=scrub_settings_of(settings),
         )
         self.tier.chores.append(self.scrubber)
         # Workers of their own: a conversion takes longer than an upload may wait.
@@ -416,6 +416,10 @@ def tier_settings_of(settings: NodeSettings) -> TierSettings:
         merge_bytes_max=settings.tierlog_merge_max_bytes,
         merge_interval_ms=settings.tierlog_merge_interval_ms,
     )
+
+
+def scrub_settings_of(settings: NodeSettings) -> ScrubSettings:
+    return ScrubSettings(byte_period_ms=settings.tierlog_scrub_byte_period_ms)
 
 
 def table_settings_of(settings: NodeSettings) -> TableSettings:
