@@ -58,7 +58,7 @@ async def test_manifests_are_asked_for_side_by_side() -> None:
             await asyncio.wait_for(are_there.wait(), 10)
         return await get(key, **more)
 
-    store.get = waiting  # type: ignore[method-assign]
+    store.get = waiting  # type: ignore[method-assign]  # for this test
     assert len(await found.pin(OPTIONS)) == len(PLACES)
 
 
@@ -70,7 +70,7 @@ async def test_who_asks_for_ends_reads_no_tables_and_idle_partitions_are_left_ou
         asked.append(key.rpartition("/")[2])
         return await get(key, **more)
 
-    store.get = noted  # type: ignore[method-assign]
+    store.get = noted  # type: ignore[method-assign]  # for this test
     known = await found.pin(OPTIONS, with_tables=False)
     assert (asked.count("HEAD"), asked.count("TABLE")) == (3, 0)
     asked.clear()

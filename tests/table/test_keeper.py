@@ -41,7 +41,7 @@ def test_a_published_segment_becomes_a_file_that_the_table_lists() -> None:
         assert (table.table_start, table.converted_end, table.rows) == (0, 2, 2)
         assert values_of(node) == [b"one", b"two"]
         (file,) = table.files
-        (entry,) = node.prefix.head.entries  # type: ignore[union-attr]
+        (entry,) = node.prefix.head.entries  # type: ignore[union-attr]  # published
         assert file.sources == ((entry.key, entry.sha256),)
         assert table_in(bucket_of(node)) == table
 
@@ -230,7 +230,7 @@ def test_a_segment_that_was_cut_off_is_told_of_and_converted_when_it_is_whole() 
         await node.produce_sealed(b"two")
         await node.published(2)
         items = bucket_of(node).shelf.items
-        (entry,) = node.prefix.head.entries  # type: ignore[union-attr]
+        (entry,) = node.prefix.head.entries  # type: ignore[union-attr]  # published
         whole = items[KEYS.full(entry.key)]
         first = next(header.size_bytes for _, header in iter_batches(whole.data))
         assert first < entry.data_bytes

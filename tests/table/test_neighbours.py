@@ -54,7 +54,7 @@ def test_a_conversion_that_fails_as_nobody_foresaw_holds_up_no_other() -> None:
                 raise KeyError("a bug of ours")
             return await whole()
 
-        node.keeper.converters[first].convert = stumble  # type: ignore[method-assign]
+        node.keeper.converters[first].convert = stumble  # type: ignore[method-assign]  # for this test
         await produce_sealed(second, node, b"three")
         await until(lambda: ends_of(node)[other[0]] == 2)
         is_broken = False
@@ -76,7 +76,7 @@ def test_a_prefix_that_takes_no_writes_holds_up_no_other(
                 raise fault("not into this one")
             return await put(key, body)
 
-        node.store.put_if_absent = refused  # type: ignore[method-assign]
+        node.store.put_if_absent = refused  # type: ignore[method-assign]  # for this test
         second = await two_partitions(node)
         for number in range(2, 12):
             await produce_sealed(second, node, b"%d" % number)
