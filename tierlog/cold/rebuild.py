@@ -71,6 +71,17 @@ async def read_footer(store: ObjectStore, key: str) -> Footer:
             size = cut.needed
 
 
+async def read_section(store: ObjectStore, key: str, footer: Footer, name: str) -> bytes:
+    """One section of the segment object `key`, checked; empty if it has none of that name."""
+    section = footer.section(name)
+    if section is None or not section.size:
+        return b""
+    end = Position(section.position + section.size)
+    got = await store.get(key, span=Span(section.position, end))
+    segment_object.check_section(section, got.data, key=key)
+    return bytes(got.data)
+
+
 async def rebuild(store: ObjectStore, keys: PartitionKeys) -> Rebuilt:
     """The entries of the best run of segments that are in the bucket and whole."""
     rebuilt = Rebuilt()
@@ -121,13 +132,8 @@ async def _lineage(
     """The partition's leader epochs up to the end of the object."""
     key = keys.full(one.key)
     footer = await read_footer(store, key)
-    section = footer.section("leader_epochs")
-    if section is None or not section.size:
-        return footer.leader_epochs
-    end = Position(section.position + section.size)
-    got = await store.get(key, span=Span(section.position, end))
-    segment_object.check_section(section, got.data, key=one.key)
-    return segment_object.decode_epochs(got.data, key=one.key)
+    data = await read_section(store, key, footer, "leader_epochs")
+    return segment_object.decode_epochs(data, key=key) if data else footer.leader_epochs
 
 
 async def candidates(store: ObjectStore, keys: PartitionKeys) -> list[Candidate]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tierlog.cold import segment_object, tree
+from tierlog.cold import tree
 from tierlog.cold.codec import decode_head
 from tierlog.cold.errors import ColdCorrupt, ColdError, InvariantBroken
 from tierlog.cold.head import Writer
+from tierlog.cold.lastproducers import last_producers
 from tierlog.cold.publisher import ROUNDS_MAX, Draft, Publisher, first_head
-from tierlog.cold.rebuild import Rebuilt, candidates, read_footer, rebuild
+from tierlog.cold.rebuild import Rebuilt, candidates, rebuild
 from tierlog.cold.refusals import Fenced, SwapLost, name_of
 from tierlog.cold.report import Outcome, PartitionReport
 from tierlog.cold.walk import Walk
@@ -21,8 +22,7 @@ from tierlog.hot import LogSettings, Seed
 from tierlog.hot.log import FIRST_OFFSET
 from tierlog.metastore import values
 from tierlog.objectstore.errors import NoSuchObject
-from tierlog.objectstore.port import Span
-from tierlog.types import LeaderEpoch, Offset, Position
+from tierlog.types import LeaderEpoch, Offset
 
 if TYPE_CHECKING:
     from tierlog.cold.entry import Entry
@@ -127,7 +127,9 @@ class PartitionRestore:
         walk = Walk(self._store, self._keys, head)
         await walk.run()
         self._problems += walk.problems
-        seed = await self._seed(head, walk.last)
+        seed = Seed(
+            producers=await self._known_producers(head, walk.last), epochs=head.leader_epochs
+        )
         await self._begin_log(directory, max(head.next_offset, head.log_start), seed)
         if walk.last is None and head.next_offset == self._place.start:
             outcome, self._published_ms = Outcome.EMPTY, -1
@@ -181,29 +183,15 @@ class PartitionRestore:
 
     # The log
 
-    async def _seed(self, head: Head, last: Entry | None) -> Seed:
-        """Without the producers a retry of what was published would be written twice."""
-        if last is None:
-            return Seed(epochs=head.leader_epochs)
+    async def _known_producers(self, head: Head, last: Entry | None) -> bytes:
+        """Without them a retry of what was published would be written twice."""
         try:
-            producers = await self._producers(last)
+            return await last_producers(self._store, self._keys, head, last)
         except (NoSuchObject, ColdCorrupt) as fault:
             self._problems.append(
                 f"the producers of the last segment are unknown, their retries are not: {fault}"
             )
-            return Seed(epochs=head.leader_epochs)
-        return Seed(producers=producers, epochs=head.leader_epochs)
-
-    async def _producers(self, entry: Entry) -> bytes:
-        key = self._keys.full(entry.key)
-        footer = await read_footer(self._store, key)
-        section = footer.section("producers")
-        if section is None or not section.size:
             return b""
-        end = Position(section.position + section.size)
-        got = await self._store.get(key, span=Span(section.position, end))
-        segment_object.check_section(section, got.data, key=entry.key)
-        return bytes(got.data)
 
     async def _begin_log(self, directory: LogDirectory, start: Offset, seed: Seed) -> None:
         name = values.log_name(bytes.fromhex(self._place.topic_id), self._place.partition)
