@@ -27,7 +27,7 @@ from tierlog.cold.clusterstate import ClusterState, decode_state
 from tierlog.cold.codec import decode_head, decode_page, open_page
 from tierlog.cold.entry import Entry
 from tierlog.cold.errors import ColdCorrupt
-from tierlog.cold.head import Head, PageRef
+from tierlog.cold.head import Head, PageRef, Writer
 from tierlog.cold.layout import RECEIPTS, TOPIC_RECEIPTS
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.cold.receipt import decode_receipt
@@ -94,6 +94,8 @@ class Oracle:
     """Off while the store lies: then only what no lie can excuse is held against anybody."""
     heads: dict[Where, Head] = field(default_factory=dict)
     """What the bucket says now."""
+    own: dict[tuple[Where, Writer], Head] = field(default_factory=dict)
+    """The last HEAD of each writer."""
     tables: dict[str, Table] = field(default_factory=dict)
     """By key."""
     ends: dict[Where, int] = field(default_factory=lambda: defaultdict(int))
@@ -209,7 +211,10 @@ class Oracle:
         before = self.heads.get(where)
         if self.trusts:
             self._check_follows(head, before, write)
-        self._check_start(head, before, where)
+        # Where the store lies, a writer follows what it wrote itself, whoever wrote over it.
+        known = before if self.trusts else self.own.get((where, head.writer), before)
+        self._check_start(head, known, where)
+        self.own[where, head.writer] = head
         if self.trusts and before is not None:
             self._check_forgotten(head, before)
         self.heads[where] = head
