@@ -18,34 +18,34 @@ _ONE_ZERO_BIT: Final[Matrix] = (_POLYNOMIAL, *(1 << bit for bit in range(31)))
 
 def joined(first: int, second: int, *, second_bytes: int) -> int:
     """The CRC of both, one behind the other."""
-    return _times(_zeros(second_bytes), first) ^ second
+    return _with_zeros(first, second_bytes) ^ second
 
 
 def joined_blocks(crcs: Sequence[int], *, block_bytes: int) -> int:
     """The CRC of blocks that are equally long."""
-    zeros = _zeros(block_bytes)
     whole = 0
     for crc in crcs:
-        whole = _times(zeros, whole) ^ crc
+        whole = _with_zeros(whole, block_bytes) ^ crc
     return whole
 
 
+def _with_zeros(crc: int, count: int) -> int:
+    """That of the same bytes with `count` zeros behind them."""
+    power = 0
+    while count >> power:
+        if count >> power & 1:
+            crc = _times(_zeros(power), crc)
+        power += 1
+    return crc
+
+
 @lru_cache(64)
-def _zeros(count: int) -> Matrix:
-    """What so many zero bytes do."""
-    made: Matrix = tuple(1 << bit for bit in range(32))
-    power = _ONE_ZERO_BIT
-    bits = 8 * count
-    while bits:
-        if bits & 1:
-            made = _product(power, made)
-        power = _product(power, power)
-        bits >>= 1
-    return made
-
-
-def _product(left: Matrix, right: Matrix) -> Matrix:
-    return tuple(_times(left, column) for column in right)
+def _zeros(power: int) -> Matrix:
+    """What 2 ** power zero bytes do."""
+    half = _zeros(power - 1) if power else _ONE_ZERO_BIT
+    for _ in range(1 if power else 3):
+        half = tuple(_times(half, column) for column in half)
+    return half
 
 
 def _times(matrix: Matrix, crc: int) -> int:

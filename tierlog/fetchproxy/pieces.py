@@ -4,7 +4,6 @@ A file stays open as long as somebody holds its piece, and what was taken from i
 somebody holds that, evicted or not: unlinking takes the name alone.
 """
 
-import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,14 +43,18 @@ class Piece(Protocol):
 
 
 class FilePiece:
-    __slots__ = ("__weakref__", "_file", "_start", "memory", "span")
+    __slots__ = ("_file", "_start", "memory", "span")
 
     def __init__(self, span: Span, file: File) -> None:
         self.span = span
         self.memory = _NOTHING
         self._start = span.start
         self._file = file
-        weakref.finalize(self, file.close).atexit = False
+
+    def __del__(self) -> None:
+        # Not by `weakref.finalize`: its registry would hold the file, and all that a simulated one
+        # knows, for as long as the piece lives, which is for ever where they hold each other.
+        self._file.close()
 
     def pread(self, size: int, position: int) -> Bytes:
         return self._file.pread(size, position - self._start)
