@@ -230,5 +230,7 @@ class ColdLives:
         self.twin_is_wanted = False
         if self._had_twin:
             self._world.kill(TWIN)
-            self.stop()
+            # One that is still starting has its leader epoch already, and does not hear of a stop.
+            is_up = self.watch.tier is not None
+            (self.stop if is_up else self.kill)()
             await asyncio.sleep(1.0)
