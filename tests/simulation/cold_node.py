@@ -45,7 +45,7 @@ GRACE_MS = 3_000
 """Of garbage, where something expires."""
 TWIN = "twin"
 TWIN_S = 20.0
-STOP_S = 60.0
+START_S = STOP_S = 60.0
 """How long a node may take to stop once it must."""
 
 
@@ -230,7 +230,10 @@ class ColdLives:
         self.twin_is_wanted = False
         if self._had_twin:
             self._world.kill(TWIN)
-            # One that is still starting has its leader epoch already, and does not hear of a stop.
-            is_up = self.watch.tier is not None
-            (self.stop if is_up else self.kill)()
+            # One that is still starting hears of no stop, and may be about to take the twin's
+            # leader epoch.
+            async with asyncio.timeout(START_S):
+                while self.watch.tier is None:  # noqa: ASYNC110  # there is no event for it
+                    await asyncio.sleep(0.1)
+            self.stop()
             await asyncio.sleep(1.0)
