@@ -148,7 +148,7 @@ def native(stage: Stage) -> Gauge:
 
 
 def converting(stage: Stage) -> Gauge:
-    """Once: the job that made the table. Spark's start is no part of it, that of its tasks is."""
+    """Once: the job that made the table, by tasks that had made a small one before."""
     cores = min(2, os.cpu_count() or 1)
     return Gauge(
         name="`tierlog spark convert` of the history",

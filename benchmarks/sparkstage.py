@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tierlog.client.values import NewRecord
     from tierlog.spark.converting import ConvertReport
 
-HISTORY, NARROW = "history", "narrow"
+HISTORY, NARROW, WARM = "history", "narrow", "warm"
 PARTITIONS = 8
 CUSTOMERS = 5_000
 KINDS = 50_000
@@ -102,10 +102,16 @@ class Stage:
         self.bytes, self.records = self._fill(
             HISTORY, PARTITIONS, wanted << 20, records=RECORDS_A_BATCH
         )
+        self._warm_up()
         began = time.perf_counter()
         self._converted(HISTORY)
         self.convert_s = time.perf_counter() - began
         self._resolve()
+
+    def _warm_up(self) -> None:
+        """Tasks have loaded what converts when it counts: a batch for each of the two."""
+        self._fill(WARM, 2, 1, records=RECORDS_A_BATCH)
+        self._converted(WARM)
 
     def fill_narrow(self) -> None:
         wanted = int(NARROW_SHARE * self._size.data_bytes)
