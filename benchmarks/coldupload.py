@@ -36,8 +36,13 @@ BOTO3, OURS = "boto3 tuned", "tierlog"
 def cpu_seconds() -> float:
     """Of this process and its workers: uploads have one. The store runs below as well, and does
     not count."""
-    workers = [one for child in _children(os.getpid()) if _forks(child) for one in _children(child)]
-    return sum(map(_cpu_of, [os.getpid(), *workers]))
+    return _cpu_of(os.getpid()) + worker_cpu_seconds(os.getpid())
+
+
+def worker_cpu_seconds(pid: int) -> float:
+    """Of the workers of a process."""
+    workers = [one for child in _children(pid) if _forks(child) for one in _children(child)]
+    return sum(map(_cpu_of, workers))
 
 
 def _children(pid: int) -> list[int]:

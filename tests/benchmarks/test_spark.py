@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gauge, harness, modules
+from benchmarks import gauge, harness, modules, sparkbeside
 from tests.spark.session import MARKS
 
 pytestmark = MARKS
@@ -20,5 +20,6 @@ def test_every_reader_gives_figures(tmp_path: Path) -> None:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(missing))
-    assert len(readings) == 4 * 2 + 1
-    assert all(math.isfinite(one.value.median) and one.value.median > 0 for one in readings)
+    assert {one.hold for one in readings if one.hold is not None} == {0.8, 2.0, 5.0, 0.02, 1.5}
+    assert all(math.isfinite(one.value.median) for one in readings)
+    assert all(one.value.median > 0 for one in readings if one.figure != sparkbeside.CORES)

@@ -1,6 +1,7 @@
 """Tasks, threads and processes of this machine."""
 
 import asyncio
+import gc
 import operator
 import os
 import select
@@ -90,6 +91,30 @@ async def test_a_worker_that_hangs_is_ended_though_nobody_waits_for_it(tasks: Lo
     await asyncio.sleep(0)
     hung.cancel()
     assert await tasks.in_process(os.getpid) != first
+
+
+async def test_a_worker_that_a_stop_ends_is_nothing_to_complain_of(tasks: LocalTasks) -> None:
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    first = await tasks.in_process(os.getpid)
+    tasks.in_process(signal.pause)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    # As a loop does that ends: whoever watches the worker is gone when the worker is.
+    await _cancelled("worker process")
+    tasks.end_workers()
+    assert await tasks.in_process(os.getpid) != first
+    gc.collect()
+    assert not told
+
+
+async def _cancelled(name: str) -> None:
+    """All tasks that are called so; nothing of them is kept."""
+    found = [one for one in asyncio.all_tasks() if one.get_name().startswith(name)]
+    assert found
+    for one in found:
+        one.cancel()
+    await asyncio.gather(*found, return_exceptions=True)
 
 
 async def test_a_call_in_a_process_runs_elsewhere(tasks: LocalTasks) -> None:

@@ -3,9 +3,9 @@
     python -m tests.soak --minutes 120 --store minio --seed 7 [--json]
 
 A topic with retention of two minutes, others beside it; real producers and consumers; kills,
-outages, deletions and changes of retention, drawn from the seed. Prints what is going on, then the
-verdict; exits with 1 if something is lost, wrong, or grows. `--quick` has the short tempo and each
-fault once, as the test has it.
+outages, deletions and changes of retention, drawn from the seed; tables follow all of it. Prints
+what is going on, then the verdict; exits with 1 if something is lost, wrong, or grows. `--quick`
+has the short tempo and each fault once, as the test has it.
 """
 
 import argparse
@@ -61,6 +61,8 @@ def show(report: Report) -> None:
         print(f"{one.name:>14}: {thirds or 'too few samples'}; bound {one.bound:,.0f}: {word}")
     last = report.settled[-1]
     print(f"{report.verified_segments:,} segments verified; {last.objects} objects stay at the end")
+    print(f"{report.verified_files:,} files of tables; {report.table_rows:,} rows compared")
+    print(f"of tables, all lives: {report.tables}")
     print(f"{last.receipts} receipts; of the last life: {report.counters}")
     for problem in report.problems:
         print(f"PROBLEM: {problem}")

@@ -12,7 +12,10 @@ from tests.soak import sampling
 from tests.soak.sampling import Sample
 from tests.soak.world import World
 
-HEADINGS = "   time  life  memory    disk   cache   store  objects  segments  receipts      acked"
+HEADINGS = (
+    "   time  life  memory  worker    disk   cache   store  objects  segments  files  receipts"
+    "      acked"
+)
 LINES_A_HEADING = 20
 
 
@@ -62,9 +65,9 @@ class Sampler:
         loads = list(self._world.loads.values())
         acked = self._world.acked + sum(each.acked_end for load in loads for each in load.ledgers)
         minutes, seconds = divmod(int(one.at_s), 60)
-        sizes = (one.memory_bytes, one.disk_bytes, one.cache_bytes, one.store_bytes)
-        shown = "".join(f"{size / 1e6:6.1f}MB" for size in sizes)
+        sizes = (one.memory_bytes, one.worker_bytes, one.disk_bytes, one.cache_bytes)
+        shown = "".join(f"{size / 1e6:6.1f}MB" for size in (*sizes, one.store_bytes))
         return (
             f"{minutes:4d}:{seconds:02d}{one.life:6d}{shown}{one.store_objects:9d}"
-            f"{one.segments:10d}{one.receipts:10d}{acked:11,d}"
+            f"{one.segments:10d}{one.files:7d}{one.receipts:10d}{acked:11,d}"
         )

@@ -6,6 +6,7 @@ at most `GROWTH` times that of the first, and a little more. Medians, because an
 disk for a while, as it should.
 """
 
+import contextlib
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,11 +20,13 @@ THIRD_MIN = 5
 """Fewer samples in a third tell nothing."""
 SLACK = {
     "memory_bytes": 24 << 20,
+    "worker_bytes": 64 << 20,
     "disk_bytes": 1 << 20,
     "store_bytes": 1 << 20,
     "store_objects": 60,
 }
-"""Beyond the growth: what an allocator, an active segment or a lot of garbage is worth."""
+"""Beyond the growth: what an allocator, an active segment or a lot of garbage is worth. A worker is
+there from the first conversion of a life on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +36,16 @@ class Sample:
     """Of the node: how often it was started."""
     memory_bytes: int
     """Resident, without mapped files: those are counted with the disk."""
+    worker_bytes: int
+    """The same, of the processes that the node started, which make its tables."""
     disk_bytes: int
     """Of the data directory, without the cache, which has a budget."""
     cache_bytes: int
     store_bytes: int
     store_objects: int
     segments: int
+    files: int
+    """Of tables."""
     receipts: int
 
 
@@ -53,11 +60,13 @@ def take(
         at_s=at_s,
         life=life,
         memory_bytes=anonymous_bytes(pid),
+        worker_bytes=worker_bytes(pid),
         disk_bytes=sum(size for _, size in sizes) - cache,
         cache_bytes=cache,
         store_bytes=found.bytes,
         store_objects=found.objects,
         segments=found.segments,
+        files=found.files,
         receipts=found.receipts,
     )
 
@@ -67,6 +76,18 @@ def anonymous_bytes(pid: int) -> int:
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
     raise OSError(f"process {pid} has ended")
+
+
+def worker_bytes(pid: int) -> int:
+    """Of its children, and theirs. One that ends meanwhile counts nothing."""
+    total, parents = 0, [pid]
+    while parents:
+        for path in Path(f"/proc/{parents.pop()}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                for child in map(int, path.read_text().split()):
+                    parents.append(child)
+                    total += anonymous_bytes(child)
+    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,8 @@ from tierlog.cold import orphanfinder
 from tierlog.cold.scrubsettings import ScrubSettings
 from tierlog.cold.tiersettings import TierSettings
 from tierlog.config import NodeSettings
+from tierlog.table import keeper
+from tierlog.table.settings import TableSettings
 
 VARIABLE = "SOAK_TEMPO"
 
@@ -46,6 +48,27 @@ def quicken(tempo: Tempo) -> None:
         save_period_ms=tempo.scrub_manifests_ms,
     )
     tiering.scrub_settings_of = lambda settings: scrubbing
+    quicken_tables(tempo)
+
+
+def quicken_tables(tempo: Tempo) -> None:
+    usual = tiering.table_settings_of
+
+    def quick(settings: NodeSettings) -> TableSettings:
+        return replace(
+            usual(settings),
+            convert_segments_max=1,  # As many files as can be, so that there is what to merge.
+            merge_files_min=tempo.table_merge_files,
+            retry_ms=tempo.table_retry_ms,
+            interval_ms=tempo.table_interval_ms,
+            follow_interval_ms=tempo.table_interval_ms,
+            orphan_interval_ms=tempo.orphan_interval_ms,
+            orphan_age_ms=tempo.orphan_age_ms,
+        )
+
+    tiering.table_settings_of = quick
+    keeper.BACKOFF_MS_MIN = tempo.backoff_ms_min
+    keeper.BACKOFF_MS_MAX = tempo.backoff_ms_max
 
 
 if __name__ == "__main__":

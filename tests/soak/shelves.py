@@ -1,7 +1,7 @@
 """Where a soak keeps its objects, a folder or a MinIO of its own. Counts them, takes them away.
 
     with shelf_of("folder", path) as shelf:
-        shelf.measure()           # segments, pages, receipts, bytes
+        shelf.measure()           # segments, pages, files of tables, receipts, bytes
         with shelf.away(rng):     # the node's requests fail, or hang
 
 Receipts stay for good, by design, one for every lot of garbage: they are counted apart.
@@ -29,6 +29,10 @@ class Measure:
     bytes: int
     segments: int
     pages: int
+    tables: int
+    """TABLEs: a partition has one from its first conversion on."""
+    files: int
+    """Of tables."""
     receipts: int
 
 
@@ -58,6 +62,8 @@ def measured(objects: Iterable[tuple[str, int]]) -> Measure:
         bytes=sum(size for _, size in live),
         segments=sum("/seg/" in key for key, _ in live),
         pages=sum("/page/" in key for key, _ in live),
+        tables=sum(key.endswith("/TABLE") for key, _ in live),
+        files=sum("/pq/" in key for key, _ in live),
         receipts=len(known) - len(live),
     )
 

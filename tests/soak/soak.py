@@ -6,9 +6,9 @@
   what is left must be manifests and receipts alone. No verdict of it rests on time.
 
 The end is the same. Retention is lifted and records are written, so that there is something to
-look at: it is uploaded, the node stopped, and `tierlog verify --deep` reads every byte. The node is
-started, clients read all of it, retention is put back, and everything must go: expired, collected,
-swept, no orphan left.
+look at: it is uploaded and converted, the node stopped, `tierlog verify --deep` reads every byte,
+and the rows of the tables are compared with what was sent. The node is started, clients read all of
+it, retention is put back, and everything must go: expired, collected, swept, no orphan left.
 """
 
 import time
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
-from tests.soak import sampling
+from tests.soak import sampling, tables
 from tests.soak.faults import FAULTS, Fault
 from tests.soak.ledger import NO_LIMIT
 from tests.soak.sampler import Sampler
@@ -40,6 +40,11 @@ class Report:
     settled: list[Measure] = field(default_factory=list)
     """After each round, and at the end."""
     verified_segments: int = 0
+    verified_files: int = 0
+    table_rows: int = 0
+    """Of tables, compared with what was sent."""
+    tables: dict[str, int] = field(default_factory=dict)
+    """Counters of the keepers of the tables, of all lives."""
     acked: int = 0
     checked: int = 0
     counters: dict[str, int] = field(default_factory=dict)
@@ -62,6 +67,9 @@ class Report:
             "flatness": {one.name: one.as_value() for one in self.flatness},
             "settled": [asdict(one) for one in self.settled],
             "verified_segments": self.verified_segments,
+            "verified_files": self.verified_files,
+            "table_rows": self.table_rows,
+            "tables": self.tables,
             "counters": self.counters,
             "problems": self.problems,
         }
@@ -122,8 +130,10 @@ def finish(world: World, report: Report, say: Callable[[str], None]) -> None:
     world.flow(HELD)
     with world.paused():
         world.uploaded()
+        world.converted()
         world.node.stop()
         verify(world, report, say)
+        compare_tables(world, report, say)
         world.node.start()
         world.replayed()
     say("-- all of it was read by clients")
@@ -138,6 +148,7 @@ def finish(world: World, report: Report, say: Callable[[str], None]) -> None:
     for topic in list(world.loads):
         world.end_load(topic)
     world.node.stop()
+    check_tables(world, report)
     report.acked, report.checked = world.acked, world.checked
     report.problems += world.all_problems()
 
@@ -146,9 +157,20 @@ def verify(world: World, report: Report, say: Callable[[str], None]) -> None:
     _, found = world.command("verify", "--deep")
     report.problems += [f"verify: {one}" for one in found["findings"]]
     report.verified_segments = sum(one["segments"] for one in found["partitions"])
-    if not report.verified_segments:
-        report.problems.append("verify saw no segment: nothing was shown")
-    say(f"-- verify --deep: {report.verified_segments} segments, {len(found['findings'])} findings")
+    report.verified_files = sum(one["table_files"] for one in found["partitions"])
+    if not report.verified_segments or not report.verified_files:
+        report.problems.append("verify saw no segment, or no table: nothing was shown")
+    say(
+        f"-- verify --deep: {report.verified_segments} segments, {report.verified_files} files of "
+        f"tables, {len(found['findings'])} findings"
+    )
+
+
+def compare_tables(world: World, report: Report, say: Callable[[str], None]) -> None:
+    ledgers = {topic: load.ledgers for topic, load in world.loads.items()}
+    seen = tables.look(world.shelf, ledgers)
+    report.table_rows = seen.rows
+    say(f"-- {seen.rows:,} rows of {seen.tables} tables compared, {seen.merged} files are merged")
 
 
 def count_orphans(world: World) -> int:
@@ -164,3 +186,14 @@ def check_counters(world: World, report: Report) -> None:
     for name in ("expired_segments", "collected_objects", "scrubbed_manifests"):
         if not report.counters.get(name):
             report.problems.append(f"{name} is 0: a chore had no turn")
+
+
+def check_tables(world: World, report: Report) -> None:
+    """Of all lives: every chore had its turn, and nothing was lost on the way into a table."""
+    report.tables = {name: count for name, count in world.node.tables.items() if count}
+    for name in ("converted_files", "merged_files", "expired_files", "collected_objects"):
+        if not report.tables.get(name):
+            report.problems.append(f"{name} of tables is 0: a chore had no turn")
+    for name in ("dead_records", "remade_files"):
+        if report.tables.get(name):
+            report.problems.append(f"{report.tables[name]} {name} of tables: something was lost")

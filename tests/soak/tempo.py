@@ -29,6 +29,10 @@ class Tempo:
     orphan_requests_per_second: float
     scrub_manifests_ms: int
     scrub_bytes_ms: int
+    table_interval_ms: int
+    """Between two looks at what was published, and at which partitions there are."""
+    table_retry_ms: int
+    table_merge_files: int
     # Of the load.
     records_per_second: int
     """Of all partitions of a topic together."""
@@ -48,8 +52,7 @@ class Tempo:
     @property
     def topic_configs(self) -> dict[str, str]:
         return {
-            # Tables follow in minutes, at a nice pace; a soak has a minute, and none of them.
-            "tierlog_table_enable": "false",
+            "tierlog_table_enable": "true",
             "segment_bytes": str(self.segment_bytes),
             "retention_ms": str(self.retention_ms),
             "local_retention_ms": str(self.local_retention_ms),
@@ -85,6 +88,9 @@ LONG = Tempo(
     orphan_requests_per_second=20.0,
     scrub_manifests_ms=60_000,
     scrub_bytes_ms=240_000,
+    table_interval_ms=1_000,
+    table_retry_ms=60_000,
+    table_merge_files=4,
     records_per_second=400,
     value_bytes=1_000,
     retention_bytes=8 << 20,
@@ -106,6 +112,9 @@ SHORT = Tempo(
     orphan_requests_per_second=200.0,
     scrub_manifests_ms=2_000,
     scrub_bytes_ms=8_000,
+    table_interval_ms=100,
+    table_retry_ms=2_000,
+    table_merge_files=3,
     records_per_second=200,
     value_bytes=200,
     retention_bytes=32 << 10,

@@ -28,9 +28,11 @@ def test_receipts_and_what_a_folder_needs_for_itself_are_counted_apart() -> None
         "/a/t/0/HEAD",
         "/a/t/0/seg/1.seg",
         "/a/t/0/page/1",
+        "/a/t/0/TABLE",
+        "/a/t/0/pq/1.parquet",
         "/a/receipts/1",
         "/.tierlog/locks/1",
     ]
     found = measured((key, 10) for key in keys)
-    assert (found.objects, found.bytes, found.receipts) == (3, 30, 1)
-    assert (found.segments, found.pages) == (1, 1)
+    assert (found.objects, found.bytes, found.receipts) == (5, 50, 1)
+    assert (found.segments, found.pages, found.tables, found.files) == (1, 1, 1, 1)

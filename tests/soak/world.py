@@ -9,11 +9,13 @@ true in minutes.
 """
 
 import contextlib
+import http.client
 import json
 import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -38,7 +40,8 @@ PATIENCE_S = 240.0
 STEADY, CHURN, SLOW = "steady", "churn", "slow"
 PARTITIONS = {STEADY: 2, CHURN: 1, SLOW: 1}
 AT_REST = sum(PARTITIONS.values()) + 2
-"""Objects of a store without records: a HEAD for each partition, STATE, and format.json."""
+"""Objects of a store without records: a HEAD for each partition, STATE, and format.json. A TABLE is
+on top for each partition that something was ever converted of."""
 SHARES = {STEADY: 1.0, CHURN: 0.25, SLOW: 0.05}
 """Of the rate. The slow topic's segments are sealed while they are small, and merged."""
 
@@ -46,9 +49,28 @@ SHARES = {STEADY: 1.0, CHURN: 0.25, SLOW: 0.05}
 class SoakNode(RunningNode):
     lives = 0
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.tables: Counter[str] = Counter()
+        """What the keepers of the tables counted, of all lives that have ended."""
+
     def start(self) -> None:
         super().start()
         self.lives += 1
+
+    def stop(self) -> None:
+        self._remember()
+        super().stop()
+
+    def kill(self) -> None:
+        if self.pid:
+            self._remember()
+        super().kill()
+
+    def _remember(self) -> None:
+        """Before it ends. One that does not answer any more tells nothing."""
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            self.tables.update(self.state()["tier"]["tables"])
 
     @property
     def pid(self) -> int:
@@ -236,6 +258,15 @@ class World:
             "everything is uploaded",
         )
 
+    def converted(self) -> None:
+        """Until tables have all that is in the store. Nobody writes meanwhile."""
+        self.eventually(
+            lambda: all(
+                one.get("converted_end") == one["uploaded_end"] for one in self.partitions()
+            ),
+            "everything is in tables",
+        )
+
     def settle(self) -> Measure:
         """Until every record has expired, and its objects are collected; nobody writes meanwhile.
         What stays is the same whatever happened before, but for receipts: a probe may be there for
@@ -249,9 +280,9 @@ class World:
 
         def is_at_rest() -> bool:
             found[0] = self.shelf.measure()
-            return found[0].objects == AT_REST
+            return found[0].objects - found[0].tables == AT_REST
 
-        self.eventually(is_at_rest, f"{AT_REST} objects stay")
+        self.eventually(is_at_rest, f"{AT_REST} objects stay, and the TABLEs")
         return found[0]
 
     def _is_swept(self) -> bool:

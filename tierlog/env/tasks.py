@@ -85,9 +85,10 @@ class LocalTasks:
     ) -> T:
         try:
             running = self._given(call, *args)
+            # Nobody may be left to hear how it ends: at a stop this task goes before its worker.
+            running.add_done_callback(_unheard)
             done, _ = await asyncio.wait([running], timeout=limit_s)
             if not done:
-                running.add_done_callback(_unheard)
                 self._end_workers()
                 raise WorkerLost(f"a worker process did not answer for {limit_s:.0f} s")
             return running.result()

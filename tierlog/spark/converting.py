@@ -29,14 +29,14 @@ from tierlog.table import plans
 from tierlog.table.changes import Append, NotNextFile
 from tierlog.table.choosing import next_run
 from tierlog.table.keys import file_key
-from tierlog.table.manifest import MISSING, SCHEMA_VERSION, DeadLetters, Source, TableFile
+from tierlog.table.manifest import MISSING, SCHEMA_VERSION, Source
 from tierlog.table.plans import About, ConvertPlan, Range, RawPart
 from tierlog.table.publisher import Place as TablePlace
 from tierlog.table.publisher import TablePublisher
 from tierlog.table.reading import read_table
 from tierlog.table.settings import TableSettings
 from tierlog.table.workshop import Workshop
-from tierlog.types import LeaderEpoch, Offset, TimestampMs
+from tierlog.types import LeaderEpoch, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tierlog.cold.head import Head
     from tierlog.spark.running import Watcher
     from tierlog.spark.stores import Opened
+    from tierlog.table.manifest import DeadLetters, TableFile
     from tierlog.table.plans import Made
 
 JOB_NODE = 4_294_967_295
@@ -334,22 +335,7 @@ async def _file(task: ConvertTask, about: About, made: Made, workshop: Workshop)
     if made.dead is not None:
         key, path = _new_key(task, workshop, is_dead=True), workshop.path("dead")
         dead = (await workshop.bury(task.place.keys, key, made.dead, path),)
-    return TableFile(
-        key=_new_key(task, workshop),
-        size=made.size,
-        sha256=made.sha256,
-        crc32c=made.crc32c,
-        start=task.start,
-        end=task.end,
-        rows=made.rows,
-        row_groups=made.row_groups,
-        plain_bytes=made.plain_bytes,
-        min_timestamp=TimestampMs(made.min_timestamp),
-        max_timestamp=TimestampMs(made.max_timestamp),
-        control_records=made.control_records,
-        dead=dead,
-        sources=about.sources,
-    )
+    return made.as_listed(_new_key(task, workshop), about, dead)
 
 
 def _new_key(task: ConvertTask, workshop: Workshop, *, is_dead: bool = False) -> str:

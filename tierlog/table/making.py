@@ -14,15 +14,16 @@ from tierlog.env import WorkerLost
 from tierlog.objectstore.errors import NoSuchObject
 from tierlog.table import plans
 from tierlog.table.keys import file_key
-from tierlog.table.manifest import MISSING, DeadLetters, Source, TableFile
+from tierlog.table.manifest import MISSING, Source
 from tierlog.table.plans import About, ConvertPlan, Made, Range, RawPart
-from tierlog.types import Offset, TimestampMs
+from tierlog.types import Offset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tierlog.cold.entry import Entry
     from tierlog.cold.prefix import ColdPrefix
+    from tierlog.table.manifest import DeadLetters, TableFile
     from tierlog.table.publisher import TablePublisher
     from tierlog.table.settings import TableSettings, TableStats
     from tierlog.table.workshop import Workshop
@@ -136,22 +137,7 @@ class FileMaker:
             path_of_dead = self.path("dead")
             buried = await self._workshop.bury(self._publisher.keys, key, made.dead, path_of_dead)
             dead = (*dead, buried)
-        file = TableFile(
-            key=self._new_key(start, end),
-            size=made.size,
-            sha256=made.sha256,
-            crc32c=made.crc32c,
-            start=start,
-            end=end,
-            rows=made.rows,
-            row_groups=made.row_groups,
-            plain_bytes=made.plain_bytes,
-            min_timestamp=TimestampMs(made.min_timestamp),
-            max_timestamp=TimestampMs(made.max_timestamp),
-            control_records=made.control_records,
-            dead=dead,
-            sources=about.sources,
-        )
+        file = made.as_listed(self._new_key(start, end), about, dead)
         self.in_flight = frozenset(file.keys)
         version_id = await self._workshop.send(self._publisher.keys, file, path)
         self._stats.written_bytes += file.size

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tierlog.cold import canonical
-from tierlog.table.manifest import READ_COMMITTED, SCHEMA_VERSION
+from tierlog.table.manifest import READ_COMMITTED, SCHEMA_VERSION, TableFile
+from tierlog.types import Offset, TimestampMs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tierlog.cold.entry import Sample
     from tierlog.env import Disk
-    from tierlog.table.manifest import Source
+    from tierlog.table.manifest import DeadLetters, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +122,25 @@ class Made:
     max_timestamp: int
     control_records: int
     dead: DeadFile | None = None
+
+    def as_listed(self, key: str, about: About, dead: tuple[DeadLetters, ...]) -> TableFile:
+        """As TABLE will have it, once it was sent under its key."""
+        return TableFile(
+            key=key,
+            size=self.size,
+            sha256=self.sha256,
+            crc32c=self.crc32c,
+            start=Offset(about.start),
+            end=Offset(about.end),
+            rows=self.rows,
+            row_groups=self.row_groups,
+            plain_bytes=self.plain_bytes,
+            min_timestamp=TimestampMs(self.min_timestamp),
+            max_timestamp=TimestampMs(self.max_timestamp),
+            control_records=self.control_records,
+            dead=dead,
+            sources=about.sources,
+        )
 
 
 # The doors
