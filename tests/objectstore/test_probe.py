@@ -109,6 +109,12 @@ def test_trouble_alone_is_never_called_lying() -> None:
     assert verdicts == {"fine", "unavailable"}
 
 
+def test_answers_that_a_wire_garbles_are_never_called_lies() -> None:
+    faults = StoreFaults(flipped_share=0.3, short_share=0.1)
+    verdicts = {run_probe(seed, faults) for seed in range(60)}
+    assert verdicts == {"fine", "unavailable"}
+
+
 def test_a_store_that_is_away_is_not_called_lying() -> None:
     assert run_probe(1, StoreFaults(lost_share=1)) == "unavailable"
 
