@@ -26,11 +26,11 @@ def test_what_is_missing_is_told_with_what_helps() -> None:
     again = "run it again with --id x"
     assert missing([PLACED], "x", "placed", again) is None
     assert missing([PLACED, AWAY], "x", "placed", again) == (
-        "hold x is placed on 1 of 2 partitions; once the store answers, run it again with --id x: "
-        "what is done stays done"
+        "hold x was not placed on 1 of 2 partitions; once the store answers, run it again with "
+        "--id x: what is done stays done"
     )
     for_good = AWAY | {"is_retriable": False}
-    assert missing([for_good], "x", "placed", again) == "hold x is placed on 0 of 1 partitions"
+    assert missing([for_good], "x", "placed", again) == "hold x was not placed on 1 of 1 partitions"
 
 
 def test_a_release_that_is_not_done_is_told_by_partition(tierlog: Cli) -> None:
@@ -45,8 +45,8 @@ def test_a_release_that_is_not_done_is_told_by_partition(tierlog: Cli) -> None:
         "        1           not released: away",
     ]
     assert outcome.err == (
-        "tierlog: hold x is released on 1 of 2 partitions; once the store answers, run it again: "
-        "what is done stays done\n"
+        "tierlog: hold x was not released on 1 of 2 partitions; once the store answers, run it "
+        "again: what is done stays done\n"
     )
 
 

@@ -99,14 +99,16 @@ def test_what_is_not_done_is_a_problem_that_tells_of_each_partition(
         status, body = await ask(node, "POST", target(spans="0:2-2,1:-"))
         assert (status, body["detail"]) == (
             409,
-            "hold case-7 is placed on 1 of 2 partitions; partition 0: t-0: nothing lies from "
+            "hold case-7 was not placed on 1 of 2 partitions; partition 0: t-0: nothing lies from "
             "offset 2 to 2",
         )
         door.is_closed = True
         status, body = await ask(node, "POST", target(spans="0:-"))
         assert (status, body["id"]) == (503, "case-7")
         assert [one["is_retriable"] for one in body["partitions"]] == [True]
-        assert body["detail"].startswith("hold case-7 is placed on 0 of 1 partitions; partition 0:")
+        assert body["detail"].startswith(
+            "hold case-7 was not placed on 1 of 1 partitions; partition 0:"
+        )
         assert body["detail"].endswith("ask again with the same id: what is done stays done")
         door.is_closed = False
         await asyncio.sleep(120)

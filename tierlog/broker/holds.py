@@ -3,9 +3,10 @@
 Each partition has its own HEAD, so each is told for itself: done once its HEAD says so (U7b), or
 why not, and whether asking again may help. Asking again with the same id completes what is missing.
 
-- From the moment that a hold is asked for, nothing that it covers is deleted, though nobody was
-  told yet; also after a try of which nobody knows whether it came to HEAD, until the hold is placed
-  or released, or the node starts again.
+- From the moment that a hold is asked for, neither DeleteRecords nor a deletion of the topic takes
+  what it covers, though nobody was told yet; also after a try of which nobody knows whether it came
+  to HEAD, until the hold is placed or released, or the node starts again. Retention goes by HEAD:
+  where it comes first, the hold is refused.
 - A topic that is being deleted takes no hold, and one that has a hold is not deleted.
 - The answer waits for a store that is away, but not for long. What is under way then goes on:
   nobody knows how a publish ended that was given up half way.
@@ -168,7 +169,7 @@ class Holds:
             raise UnknownTopic(topic.name)
 
     def _begun(self, topic: Topic, span: Span, hold_id: str, reason: str) -> Hold:
-        """From here on nothing that it covers is deleted."""
+        """From here on nobody deletes what it covers."""
         one = topic.partition(span.index)
         one.check_start()
         one.check_fence()

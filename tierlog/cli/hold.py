@@ -166,7 +166,7 @@ def missing(rows: list[dict[str, Any]], hold_id: str, verb: str, again: str) -> 
     failed = [one for one in rows if one["error"] is not None]
     if not failed:
         return None
-    sentence = f"hold {hold_id} is {verb} on {len(rows) - len(failed)} of {len(rows)} partitions"
+    sentence = f"hold {hold_id} was not {verb} on {len(failed)} of {len(rows)} partitions"
     if any(one["is_retriable"] for one in failed):
         return f"{sentence}; once the store answers, {again}: what is done stays done"
     return sentence

@@ -142,8 +142,7 @@ def _sentence(hold_id: str, told: Sequence[Told], *, verb: str) -> str:
     failed = [one for one in told if one.error is not None]
     some = "; ".join(f"partition {one.partition}: {one.error}" for one in failed[:NAMED_MAX])
     more = f"; and {len(failed) - NAMED_MAX} more" if len(failed) > NAMED_MAX else ""
-    done = len(told) - len(failed)
-    text = f"hold {hold_id} is {verb} on {done} of {len(told)} partitions; {some}{more}"
+    text = f"hold {hold_id} was not {verb} on {len(failed)} of {len(told)} partitions; {some}{more}"
     if not any(one.is_retriable for one in failed):
         return text
     return f"{text}. Once the store answers, ask again with the same id: what is done stays done"
