@@ -14,7 +14,7 @@ from tierlog.broker.errors import PolicyViolation, UnknownTopic
 from tierlog.broker.holds import Holds, Listed, Span, Told
 from tierlog.broker.node import Node
 from tierlog.cold.head import Head, Hold
-from tierlog.cold.holds import NO_END
+from tierlog.cold.holds import HOLDS_MAX, NO_END
 from tierlog.cold.refusals import HoldRefused
 from tierlog.cold.restore import restore
 from tierlog.config.directories import COLD, LOGS
@@ -142,6 +142,22 @@ async def test_with_the_store_away_nobody_is_told_and_asking_again_completes_it(
 
 
 @in_world
+async def test_holds_that_nobody_was_told_of_are_bounded_as_well(lives: Lives) -> None:
+    async with lives.node() as served:
+        topic = await served.tiered("t")
+        await served.make_cold("t", b"a")
+        cold = served.at("t").cold
+        assert cold is not None
+        cold.holding = {f"case-{one}": ALL._replace(id=f"case-{one}") for one in range(HOLDS_MAX)}
+        (known,) = await holds_of(served).place(
+            topic, [span()], hold_id=f"case-{HOLDS_MAX - 1}", reason=ALL.reason
+        )
+        (more,) = await holds_of(served).place(topic, [span()], hold_id="more", reason="why")
+        assert known.error is None
+        assert "as many as there may be" in (more.error or "")
+
+
+@in_world
 async def test_a_silent_store_is_not_waited_for_longer_than_clients_wait(lives: Lives) -> None:
     async with lives.node() as served:
         topic = await served.tiered("t")
@@ -168,9 +184,9 @@ async def test_each_partition_is_told_for_itself(lives: Lives) -> None:
             if is_write_of_head(kind, key, 1):
                 raise StoreUnavailable("not this one")
 
-        lives.store.watch = refuse  # type: ignore[method-assign]  # it is a hook
+        lives.store.watch = refuse
         assert [one.error is None for one in await place(served)] == [True, False, True]
-        lives.store.watch = lambda _kind, _key: None  # type: ignore[method-assign]  # likewise
+        lives.store.watch = lambda _kind, _key: None
         assert [one.error for one in await place(served)] == [None] * 3
         assert [lives.head(topic, index).holds for index in range(3)] == [(ALL,)] * 3
 
@@ -262,7 +278,7 @@ class Pause:
     def __init__(self, lives: Lives) -> None:
         self._ask = lives.store._ask
         self.reached, self.go = asyncio.Event(), asyncio.Event()
-        lives.store._ask = self.ask  # type: ignore[method-assign]  # a stand-in
+        lives.store._ask = self.ask  # type: ignore[method-assign, assignment]  # a stand-in
 
     async def ask(self, kind: str, key: str, land: Callable[[], object]) -> object:
         if is_write_of_head(kind, key):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Cli, serving
-from tests.cli.test_explain import answer
+from tests.cli.test_node import answer
 from tests.compat.cold import Place, create_cold, wait_cold
 from tierlog.cli import hold
 from tierlog.cli.hold import missing, new_id, offsets

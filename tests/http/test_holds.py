@@ -29,7 +29,7 @@ async def explained(node: RunningNode, index: int) -> dict[str, Any]:
 def test_a_hold_is_placed_listed_explained_and_released(
     cold_node: Callable[[Scenario], None],
 ) -> None:
-    async def scenario(node: RunningNode, _: Door) -> None:
+    async def scenario(node: RunningNode, door: Door) -> None:
         await make_cold(node)
         nothing = {"holds": [], "left_out": 0, "unknown": []}
         assert await ask(node, "GET", "/holds") == (200, nothing)

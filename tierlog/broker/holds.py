@@ -23,7 +23,15 @@ from typing import TYPE_CHECKING, Final
 
 from tierlog.broker.errors import PolicyViolation, UnknownTopic
 from tierlog.cold.head import Hold
-from tierlog.cold.holds import NO_END, PlaceHold, ReleaseHold, check_is_there, check_words, find
+from tierlog.cold.holds import (
+    NO_END,
+    PlaceHold,
+    ReleaseHold,
+    check_is_there,
+    check_room,
+    check_words,
+    find,
+)
 from tierlog.cold.refusals import HoldRefused
 from tierlog.errors import Kind, TierlogError
 from tierlog.objectstore.errors import StoreUnavailable
@@ -176,7 +184,10 @@ class Holds:
         assert one.cold is not None, "a tiered partition that is open"
         start = one.log_start if span.start is None else span.start
         hold = Hold(hold_id, start, NO_END if span.end is None else span.end, reason)
-        check_is_there(hold, one.log_start, of=f"{topic.name}-{span.index}")
+        name = f"{topic.name}-{span.index}"
+        check_is_there(hold, one.log_start, of=name)
+        if _known(one.cold, hold_id) is None:  # Also while the store is away.
+            check_room(len(one.cold.holds), of=name)
         one.cold.holding[hold_id] = hold
         return hold
 

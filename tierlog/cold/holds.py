@@ -70,12 +70,7 @@ class PlaceHold:
                 of=name_of(head),
             )
         check_is_there(hold, head.log_start, of=name_of(head))
-        if len(head.holds) >= HOLDS_MAX:
-            raise HoldRefused(
-                f"it has {HOLDS_MAX} holds, as many as there may be; release one, or place one "
-                "that covers several",
-                of=name_of(head),
-            )
+        check_room(len(head.holds), of=name_of(head))
         return _changed(head, (*head.holds, hold))
 
 
@@ -107,6 +102,16 @@ def check_is_there(hold: Hold, log_start: Offset, *, of: str) -> None:
         )
     if hold.end <= hold.start:
         raise HoldRefused(f"nothing lies from offset {hold.start} to {hold.end}", of=of)
+
+
+def check_room(count: int, *, of: str) -> None:
+    """Raises `HoldRefused` where there is none for one more."""
+    if count >= HOLDS_MAX:
+        raise HoldRefused(
+            f"it has {HOLDS_MAX} holds, as many as there may be; release one, or place one that "
+            "covers several",
+            of=of,
+        )
 
 
 def _changed(head: Head, holds: tuple[Hold, ...]) -> Draft:
