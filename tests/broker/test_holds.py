@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -13,7 +12,7 @@ from tests.broker.test_late import remove
 from tierlog.broker.errors import PolicyViolation, UnknownTopic
 from tierlog.broker.holds import Holds, Listed, Span, Told
 from tierlog.broker.node import Node
-from tierlog.cold.head import Head, Hold
+from tierlog.cold.head import Hold
 from tierlog.cold.holds import HOLDS_MAX, NO_END
 from tierlog.cold.refusals import HoldRefused
 from tierlog.cold.restore import restore
@@ -130,9 +129,7 @@ async def test_with_the_store_away_nobody_is_told_and_asking_again_completes_it(
         lives.store.is_closed = True
         began = lives.env.clock.monotonic()
         for one in await place(served):
-            assert one.error is not None
-            assert one.is_retriable
-            assert one.hold is None
+            assert (one.hold, one.error is None, one.is_retriable) == (None, False, True)
         assert lives.env.clock.monotonic() - began < 16
         assert [one.is_placed for one in listed(served)] == [False, False]
         lives.store.is_closed = False
@@ -360,7 +357,7 @@ async def test_a_restore_from_the_bucket_keeps_holds(lives: Lives) -> None:
         assert [one.error for one in await place(served)] == [None, None]
     report = await restore(lives.env, lives.store, "/new")
     assert report.is_sound
-    node = await Node.open(lives.env, replace(lives.settings), "/new", store=lives.store)
+    node = await Node.open(lives.env, lives.settings, "/new", store=lives.store)
     await node.start()
     served = ColdServed(node, None, lives.env.disk)  # type: ignore[arg-type]  # nobody wedges it
     assert [(one.partition, one.hold, one.is_placed) for one in listed(served)] == [
@@ -394,7 +391,7 @@ async def test_a_hold_that_a_life_did_not_know_of_keeps_what_the_bucket_has(live
         await served.seal("t", b"c")
         lives.store.is_closed = False
         await until(lambda: lives.head(topic).next_offset == 3)
-        head: Head = lives.head(topic)
+        head = lives.head(topic)
         assert (head.log_start, [one.id for one in head.holds]) == (1, [CASE])
         answer = await asks.delete_records(served, "t", 3)
         assert answer.error_code == ErrorCode.POLICY_VIOLATION
