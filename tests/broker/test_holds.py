@@ -395,5 +395,6 @@ async def test_a_hold_that_a_life_did_not_know_of_keeps_what_the_bucket_has(live
         assert (head.log_start, [one.id for one in head.holds]) == (1, [CASE])
         answer = await asks.delete_records(served, "t", 3)
         assert answer.error_code == ErrorCode.POLICY_VIOLATION
+        assert (await place(served))[0].hold == ALL._replace(start=Offset(2)), "1 is not served"
         await release(served)
         await until(lambda: lives.head(topic).log_start == 2)

@@ -30,7 +30,6 @@ from tierlog.cold.holds import (
     check_is_there,
     check_room,
     check_words,
-    find,
 )
 from tierlog.cold.refusals import HoldRefused
 from tierlog.errors import Kind, TierlogError
@@ -69,7 +68,8 @@ class Told:
 
     partition: int
     hold: Hold | None = None
-    """As HEAD has it, or had it before it was released. None: it is not known to be there."""
+    """As it was asked for, and HEAD covers it; or as HEAD had it before it was released. None: it
+    is not known to be there."""
     error: str | None = None
     """None: it is done, and HEAD says so."""
     is_retriable: bool = False
@@ -196,12 +196,14 @@ class Holds:
         assert cold is not None, "it was begun"
         key = partition.topic.id.hex(), partition.index
         try:
-            head = await self._tier.change_holds(*key, PlaceHold(hold))
+            await self._tier.change_holds(*key, PlaceHold(hold))
         except HoldRefused:
             cold.holding.pop(hold.id, None)
             raise
         cold.holding.pop(hold.id, None)
-        return Told(partition=partition.index, hold=find(head, hold.id))
+        # Not as HEAD has it: an earlier try, of which nobody was told, may cover records that were
+        # deleted since.
+        return Told(partition=partition.index, hold=hold)
 
     async def _released(self, partition: Partition, hold_id: str) -> Told:
         partition.topic.partition(partition.index).check_start()
