@@ -1,4 +1,5 @@
-"""Deliberate faults of holds, to prove that their simulation can find them; as in `bugs.py`."""
+"""Deliberate faults of holds, to prove that their simulation can find them; as in `bugs.py`. That a
+hold on its way counts, `tests/broker/test_holds.py` shows directly."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -10,7 +11,6 @@ from tests.simulation.holds import holds
 from tierlog.broker.holds import Holds, Told
 from tierlog.broker.partition import Partition
 from tierlog.cold.head import Hold
-from tierlog.cold.prefix import ColdPrefix
 from tierlog.sim.world import simulate
 
 
@@ -45,15 +45,6 @@ def released_before_head() -> AbstractContextManager[object]:
     return patch.object(Holds, "_released", hasty)
 
 
-def on_its_way_forgotten() -> AbstractContextManager[object]:
-    """Until HEAD has a hold, records that it covers may be deleted."""
-
-    def known(self: ColdPrefix) -> tuple[Hold, ...]:
-        return () if self.head is None else self.head.holds
-
-    return patch.object(ColdPrefix, "holds", property(known))
-
-
 TRIES = 30
 
 
@@ -64,5 +55,4 @@ def bug(name: str, plant: Callable[[], Any], seed: int) -> Bug:
 HOLD_BUGS = (
     bug("holds: told before HEAD has it", told_before_head, 0),
     bug("holds: released before HEAD has it", released_before_head, 0),
-    bug("holds: one on its way is forgotten", on_its_way_forgotten, 25),
 )
