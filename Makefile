@@ -48,7 +48,7 @@ demo: $(STAMP) ## A node with a real client: killed, gone cold, lost and restore
 SEEDS ?= 10000
 FIRST ?= 1
 # Scenarios by name, module:function. A room that brings one adds it here.
-SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log tests.simulation.cleaner:cleaner tests.simulation.metastore:metastore tests.simulation.broker:broker tests.simulation.cold:cold tests.simulation.groups:groups tests.simulation.groups:consumer_groups tests.simulation.offsets:offsets
+SCENARIOS ?= tierlog.sim.couriers:couriers tests.simulation.hot_log:hot_log tests.simulation.cleaner:cleaner tests.simulation.metastore:metastore tests.simulation.broker:broker tests.simulation.cold:cold tests.simulation.groups:groups tests.simulation.groups:consumer_groups tests.simulation.offsets:offsets tests.simulation.holds:holds
 simulate: $(STAMP) ## The simulated world: SEEDS seeds from FIRST on (10,000: hours)
 	$(BIN)/python -m tierlog.sim $(SCENARIOS) --seeds $(SEEDS) --first $(FIRST)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.broker import asks
 from tests.broker.coldworld import ColdServed, Lives, in_world, until
 from tests.broker.handlers.test_incremental_alter_configs import SET, resource, result
-from tierlog.cold.head import Head, Hold, Policy
-from tierlog.cold.publisher import Draft
+from tierlog.broker.holds import Span
+from tierlog.cold.head import Policy
 from tierlog.types import Offset
 from tierlog.wire.error_codes import ErrorCode
 
@@ -184,20 +184,12 @@ async def test_records_on_hold_are_not_deleted(lives: Lives) -> None:
     async with lives.node() as served:
         topic = await served.tiered("t")
         await served.make_cold("t", b"a", b"b", b"c")
-        await hold(served, Hold("case-7", Offset(1), Offset(2), "a case"))
+        assert served.node.tiering is not None
+        span = Span(index=0, start=Offset(1), end=Offset(2))
+        await served.node.tiering.holds.place(topic, [span], hold_id="case-7", reason="a case")
         answer = await asks.delete_records(served, "t", 3)
         assert answer.error_code == ErrorCode.POLICY_VIOLATION
         assert (served.at("t").log_start, served.at("t").log.trimmed_to) == (0, 0)
         answer = await asks.delete_records(served, "t", 1)
         assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, 1)
         assert lives.head(topic).log_start == 1
-
-
-async def hold(served: ColdServed, one: Hold) -> None:
-    """No command does it yet."""
-    partition = served.uploads("t")
-
-    async def change(head: Head) -> Draft:
-        return Draft(head=replace(head, holds=(one,), policy_version=head.policy_version + 1))
-
-    partition.prefix.adopt(await partition.uploader.publisher.commit(change))

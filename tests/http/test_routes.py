@@ -26,6 +26,7 @@ async def test_a_node_that_serves_is_alive_and_ready(tmp_path: Path) -> None:
         assert json.loads(missing.body)["routes"] == [
             "/explain/",
             "/healthz",
+            "/holds",
             "/lag",
             "/metrics",
             "/prewarm",
@@ -147,6 +148,7 @@ async def test_a_router_takes_more_routes(tmp_path: Path) -> None:
         assert router.paths == [
             "/explain/",
             "/healthz",
+            "/holds",
             "/lag",
             "/metrics",
             "/prewarm",

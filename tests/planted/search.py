@@ -13,9 +13,10 @@ from tests.planted.bugs import BUGS, Bug
 from tests.planted.cleaner_bugs import CLEANER_BUGS
 from tests.planted.cold_bugs import COLD_BUGS
 from tests.planted.group_bugs import GROUP_BUGS
+from tests.planted.hold_bugs import HOLD_BUGS
 from tests.planted.offset_bugs import OFFSET_BUGS
 
-ALL = (*BUGS, *CLEANER_BUGS, *BROKER_BUGS, *COLD_BUGS, *GROUP_BUGS, *OFFSET_BUGS)
+ALL = (*BUGS, *CLEANER_BUGS, *BROKER_BUGS, *COLD_BUGS, *GROUP_BUGS, *OFFSET_BUGS, *HOLD_BUGS)
 
 
 def find(bug: Bug, seeds: range) -> tuple[int, str] | None:

@@ -6,7 +6,7 @@ they compare: the loser looks again and is refused, or tries once more, as if it
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -196,6 +196,11 @@ class Controller:
             raise TopicDeletionDisabled("delete.topic.enable is false on this cluster")
         if topic.is_internal:
             raise InternalTopic(topic.name)  # Every group's offsets would go with it.
+        tiering = self._catalogue.tiering
+        async with nullcontext() if tiering is None else tiering.holds.none_on(topic):
+            await self._delete(topic)
+
+    async def _delete(self, topic: Topic) -> None:
         key = values.topic_key(topic.id)
         for _ in range(TRIES):
             known = await self._metastore.get(key)

@@ -14,9 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tierlog.broker.errors import ClusterInStore, PolicyViolation, UnknownTopic
+from tierlog.broker.holds import Holds
 from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.expiry import covering
 from tierlog.cold.head import Incarnation
+from tierlog.cold.holds import offsets_of
 from tierlog.cold.refusals import ForeignIncarnation, HeadMissing
 from tierlog.cold.restore import find_clusters
 from tierlog.cold.scrubber import Scrubber
@@ -147,6 +149,7 @@ class Tiering:
         )
         self.tier.chores.append(self.tables)
         self.proxy = FetchProxy(env, store, proxy_settings(env, settings, data), f"{data}/{CACHE}")
+        self.holds = Holds(env, self.tier)
         self._env = env
         self._on_foreign = on_foreign
         self._finding: set[asyncio.Task[None]] = set()
@@ -169,6 +172,7 @@ class Tiering:
         for task in going_on:
             task.cancel()
         await asyncio.gather(*going_on, return_exceptions=True)
+        await self.holds.stop()
         await self.tier.stop()
         if self._workers is not None:
             self._workers.end_workers()
@@ -300,10 +304,9 @@ class Tiering:
         hold, by a store that lies, or by one that belongs to another life of the cluster."""
         if cold.log_start < cold.uploaded_end and self.tier.refusal is not None:
             raise self.tier.refusal
-        head = cold.head
-        held = None if head is None else covering(head.holds, head.log_start, end)
+        held = covering(cold.holds, cold.log_start, end)
         if held is not None:
-            raise PolicyViolation(f"offsets {held.start} to {held.end - 1} are on hold {held.id}")
+            raise PolicyViolation(f"{offsets_of(held.start, held.end)} are on hold {held.id}")
 
     async def tell_policy(self, topic: Topic) -> None:
         """How long the topic's records live stands in the bucket when this returns (U7b).

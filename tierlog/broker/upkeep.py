@@ -123,5 +123,4 @@ def _is_all_local(partition: Partition) -> bool:
     cold = partition.cold
     if cold is None or cold.is_unknown or not partition.topic.config.remote_log_copy_disable:
         return False
-    is_held = cold.head is not None and bool(cold.head.holds)
-    return cold.log_start >= cold.uploaded_end and not is_held
+    return cold.log_start >= cold.uploaded_end and not cold.holds

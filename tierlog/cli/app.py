@@ -9,6 +9,7 @@ from tierlog.cli.cost_bucket import cost_app
 from tierlog.cli.failure import told
 from tierlog.cli.formats import Format
 from tierlog.cli.group_commands import group_app
+from tierlog.cli.hold_commands import hold_app
 from tierlog.cli.options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_HTTP,
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 app.add_typer(topic_app, name="topic")
 app.add_typer(group_app, name="group")
+app.add_typer(hold_app, name="hold")
 app.add_typer(cost_app, name="cost")
 store_app.command("orphans")(orphans)
 app.add_typer(store_app, name="store")

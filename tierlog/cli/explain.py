@@ -26,6 +26,8 @@ from tierlog.config import Address
 
 LINES_MAX = 40
 """Of one partition, half of them the oldest and half the newest."""
+HOLDS_NAMED = 3
+"""In the line of a partition; `tierlog hold list` has them all."""
 WIDTH_MAX = 160
 TEXT_MIN = 30
 """Characters for the reasons; where there are fewer, they stand below."""
@@ -214,6 +216,9 @@ def heading(answer: dict[str, Any], partition: dict[str, Any]) -> str:
         parts.append(f"retention.bytes: {show_bytes(_used(partition))} of {show_bytes(limit)} used")
     if partition["bytes_per_s"]:
         parts.append(f"{show_bytes(partition['bytes_per_s'])}/s coming in")
+    if held := [one["id"] for one in partition["holds"]]:
+        more = f" and {len(held) - HOLDS_NAMED} more" if len(held) > HOLDS_NAMED else ""
+        parts.append(f"on hold: {', '.join(held[:HOLDS_NAMED])}{more}")
     return " · ".join(parts)
 
 

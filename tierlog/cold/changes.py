@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tierlog.cold import codec, expiry, lookup, replacing, shedding, tree
 from tierlog.cold.head import DELETE_RECORDS, RETENTION_BYTES, RETENTION_MS, PageRef
+from tierlog.cold.holds import movable_to
 from tierlog.cold.publisher import Draft
 from tierlog.cold.refusals import NotNext, PolicyDiffers, RunChanged, name_of
 from tierlog.hot.log import FIRST_OFFSET
@@ -67,7 +68,7 @@ class Append:
         if not wanted:
             return None
         grown = tree.extend(head, wanted)
-        start = min(self._trimmed_to, grown.next_offset)
+        start = movable_to(grown, min(self._trimmed_to, grown.next_offset))
         grown = shedding.moved(grown, start, why=DELETE_RECORDS, now_ms=now_ms)
         opened = {
             ref.key: await self._read(ref) for ref in tree.to_open(grown, limits=self._limits)
@@ -173,17 +174,17 @@ class Replace:
 
 
 class MoveLogStart:
-    """Nothing before this offset is served any more. Never back; beyond the end is allowed (U10):
-    the next `Append` then skips. Its objects are `Expire`'s business."""
+    """Nothing before this offset is served any more, up to a hold. Never back; beyond the end is
+    allowed (U10): the next `Append` then skips. Its objects are `Expire`'s business."""
 
     def __init__(self, log_start: Offset, *, now_ms: int = -1) -> None:
         self._log_start = log_start
         self._now_ms = now_ms
 
     async def __call__(self, head: Head) -> Draft | None:
-        if head.log_start >= self._log_start:
+        start, now_ms = movable_to(head, self._log_start), self._now_ms
+        if head.log_start >= start:
             return None
-        start, now_ms = self._log_start, self._now_ms
         return Draft(head=shedding.moved(head, start, why=DELETE_RECORDS, now_ms=now_ms))
 
 

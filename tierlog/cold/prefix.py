@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tierlog.cold import lookup
 from tierlog.cold.entry import Entry
 from tierlog.cold.errors import ColdError
-from tierlog.cold.head import Head, PageRef
+from tierlog.cold.head import Head, Hold, PageRef
 from tierlog.cold.layout import PartitionKeys
 from tierlog.cold.page import Page
 from tierlog.cold.pagecache import PageCache
@@ -41,6 +41,9 @@ class ColdPrefix:
         not the one that the bucket goes on from."""
         self.epochs = LeaderEpochs(() if head is None else head.leader_epochs)
         """Of what is cold."""
+        self.holding: dict[str, Hold] = {}
+        """Holds on their way into HEAD, by id; also those of which nobody knows whether they got
+        there."""
         self.refresh: Callable[[], Awaitable[Head | None]] | None = None
         """Reads HEAD back from the store."""
         self._pages = pages
@@ -54,6 +57,12 @@ class ColdPrefix:
     @property
     def log_start(self) -> Offset:
         return FIRST_OFFSET if self.head is None else self.head.log_start
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        """What they cover is not deleted: those in HEAD, and those on their way there."""
+        known = () if self.head is None else self.head.holds
+        return (*known, *self.holding.values()) if self.holding else known
 
     def covers(self, offset: Offset) -> bool:
         """Whether the bucket answers for `offset`, be it with the records behind it."""

@@ -240,6 +240,13 @@ class StateLost(ColdError):
         self.key = key
 
 
+class HoldRefused(ColdError):
+    """A hold that cannot be placed as it was asked for: tell whoever asked."""
+
+    def __init__(self, sentence: str, *, of: str = "") -> None:
+        super().__init__(f"{of}: {sentence}" if of else sentence)
+
+
 class PolicyDiffers(ColdError):
     """HEAD names another policy than the one to expire by: it is told first (U7b), and nothing goes
     by either of them meanwhile."""

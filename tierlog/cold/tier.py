@@ -28,6 +28,7 @@ from tierlog.cold.orphanfinder import OrphanFinder
 from tierlog.cold.pace import Pace
 from tierlog.cold.partitionmaker import PartitionMaker
 from tierlog.cold.prefix import ColdPrefix
+from tierlog.cold.publisher import Change, Place
 from tierlog.cold.refusals import Fenced, ForeignIncarnation, TopicDeleted
 from tierlog.cold.sweeper import Sweeper
 from tierlog.cold.tieredpartition import STORE_AWAY, TieredPartition
@@ -269,6 +270,14 @@ class ColdTier:
         partition.prefix.adopt(head)
         return head
 
+    async def change_holds(self, topic_id: str, index: int, change: Change) -> Head:
+        """Holds are placed or released when this returns: it is in HEAD (U7b)."""
+        partition = self.partitions.get((topic_id, index))
+        if partition is None:
+            raise TopicDeleted(topic_id)
+        await self._require_saved(partition.place)
+        return await partition.change_holds(change)
+
     def is_policy_told(self, topic_id: str) -> bool:
         """Whether every HEAD of the topic that this node knows names its policy."""
         return all(
@@ -368,12 +377,15 @@ class ColdTier:
             partition.task = None
 
     async def _serve(self, partition: TieredPartition) -> None:
-        place = partition.place
+        await self._require_saved(partition.place)
+        await partition.work()
+
+    async def _require_saved(self, place: Place) -> None:
+        """Before its first publish a topic stands in STATE."""
         if not self.membership.is_saved(place):
             await self.membership.save()
         if not self.membership.is_saved(place):
             raise TopicDeleted(place.topic_id, of=place.topic)
-        await partition.work()
 
     async def _guarded(
         self, work: Awaitable[None], partition: TieredPartition | None = None

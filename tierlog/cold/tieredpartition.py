@@ -15,10 +15,10 @@ from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.collector import PartitionCollector
 from tierlog.cold.dropper import PartitionDropper
 from tierlog.cold.expirer import PartitionExpirer
-from tierlog.cold.head import Policy
+from tierlog.cold.head import Head, Policy
 from tierlog.cold.pace import Pace
 from tierlog.cold.prefix import ColdPrefix
-from tierlog.cold.publisher import Place, Publisher
+from tierlog.cold.publisher import Change, Place, Publisher
 from tierlog.cold.refusals import Fenced, SwapUncertain
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
 from tierlog.cold.tierstats import PartitionStatus, TierStats
@@ -111,6 +111,15 @@ class TieredPartition:
     async def tell_policy(self) -> None:
         if not self.is_policy_told:
             await self.expirer.tell_policy()
+
+    async def change_holds(self, change: Change) -> Head:
+        """The HEAD that has the change (U7b); one is made where there is none. Raises what keeps it
+        from there."""
+        await self.uploader.claimed()
+        publisher = self.uploader.publisher
+        head = await self.uploader.mended(lambda: publisher.commit(change))
+        self.prefix.adopt(head)
+        return head
 
     @property
     def place(self) -> Place:

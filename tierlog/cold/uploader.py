@@ -34,6 +34,7 @@ from tierlog.cold.choosing import (
 from tierlog.cold.entry import Entry
 from tierlog.cold.errors import SegmentUnsound
 from tierlog.cold.head import Head
+from tierlog.cold.holds import movable_to
 from tierlog.cold.layout import segment_key
 from tierlog.cold.prefix import ColdPrefix
 from tierlog.cold.publisher import Draft, Publisher
@@ -141,8 +142,9 @@ class PartitionUploader:
 
     @property
     def is_start_untold(self) -> bool:
-        """Whether records were deleted here that HEAD still lists."""
-        return min(self.log.trimmed_to, self.prefix.uploaded_end) > self.prefix.log_start
+        """Whether records were deleted here that HEAD still lists, and may let go."""
+        start, head = min(self.log.trimmed_to, self.prefix.uploaded_end), self.prefix.head
+        return head is not None and start > head.log_start < movable_to(head, start)
 
     def look(self, now_ms: int) -> None:
         """Bring the status up to date. Where nothing is uploaded, nothing waits for it."""

@@ -20,6 +20,7 @@ _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*\Z")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 QUERY_FIELDS_MAX: Final = 100
+HEADER: Final = "x-tierlog"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +132,13 @@ def _query(query: str) -> dict[str, str]:
         return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX))
     except ValueError as error:
         raise Problem(400, f"the query cannot be read: {error}") from None
+
+
+def check_header(request: Request) -> None:
+    """Raises `Problem` for what a page in a browser could send: it cannot add the header to a
+    request to another site without asking first, which nobody here answers."""
+    if HEADER not in request.headers:
+        raise Problem(403, f"a request that changes something has the header {HEADER}")
 
 
 def of_problem(problem: Problem) -> Response:

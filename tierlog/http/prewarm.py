@@ -5,9 +5,8 @@ ends it where it is, and what was loaded stays. `dry_run=1` answers what a run w
 
     POST /prewarm?topic=T&spans=0:100-200,1:0-50[&budget=BYTES][&dry_run=1]
 
-The one route that makes the node do something, though nothing that a consumer could not: whoever
-may read a topic may have it cached. A page in a browser may not: it cannot send the header
-`x-tierlog` to another site without asking first, which nobody here answers.
+Nothing that a consumer could not do: whoever may read a topic may have it cached. A page in a
+browser may not (`check_header`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from tierlog.errors import TierlogError
 from tierlog.fetchproxy.prewarm import Wish
-from tierlog.http.message import Request, Response
+from tierlog.http.message import Request, Response, check_header
 from tierlog.http.problem import Problem
 from tierlog.types import Offset
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from tierlog.fetchproxy.proxy import FetchProxy
     from tierlog.http.view import NodeView
 
-HEADER: Final = "x-tierlog"
 _SPAN: Final = re.compile(r"([0-9]{1,9}):([0-9]{1,18})-([0-9]{1,18})")
 _BYTES: Final = re.compile(r"[0-9]{1,18}")
 
@@ -40,7 +38,7 @@ class PrewarmRoute:
         self._running: asyncio.Task[None] | None = None
 
     async def begin(self, request: Request) -> Response:
-        _check_header(request)
+        check_header(request)
         proxy = self._proxy()
         run = proxy.prewarm(self._wishes(request), bytes_max=_budget(request))
         if request.query.get("dry_run") == "1":
@@ -61,7 +59,7 @@ class PrewarmRoute:
         return self._told(proxy, self._last.state)
 
     async def end(self, request: Request) -> Response:
-        _check_header(request)
+        check_header(request)
         if self._running is not None and not self._running.done():
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
@@ -106,11 +104,6 @@ class PrewarmRoute:
         }
         text = json.dumps(body) + "\n"
         return Response(status=status, body=text.encode(), content_type="application/json")
-
-
-def _check_header(request: Request) -> None:
-    if HEADER not in request.headers:
-        raise Problem(403, f"a request that changes something has the header {HEADER}")
 
 
 def _budget(request: Request) -> int | None:

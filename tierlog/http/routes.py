@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tierlog.http.explain import PREFIX, Explain
 from tierlog.http.exposition import Exposition
 from tierlog.http.health import Health
+from tierlog.http.holds import HoldsRoute
 from tierlog.http.lag import Lag
 from tierlog.http.prewarm import PrewarmRoute
 from tierlog.http.router import Router
@@ -34,4 +35,8 @@ def node_router(view: NodeView, *, collectors: Sequence[Collector] = ()) -> Rout
     router.add("GET", "/prewarm", prewarm.show)
     router.add("POST", "/prewarm", prewarm.begin)
     router.add("DELETE", "/prewarm", prewarm.end)
+    holds = HoldsRoute(view)
+    router.add("GET", "/holds", holds.show)
+    router.add("POST", "/holds", holds.place)
+    router.add("DELETE", "/holds", holds.release)
     return router
