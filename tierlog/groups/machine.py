@@ -314,6 +314,9 @@ class GroupMachine:
         if group is None and not known:
             step.reply(ticket, ErrorCode.GROUP_ID_NOT_FOUND)
             return step
+        if isinstance(group, ClassicGroup) and _reads_unknown(group):
+            step.reply(ticket, ErrorCode.NON_EMPTY_GROUP)
+            return step
         read = _topics_read(group, {topic for topic, _ in places})
         errors = []
         for place in places:
@@ -522,14 +525,23 @@ def _add_tombstone(piece: Piece, group_id: str, place: Place) -> None:
     piece.add(_offset_tombstone(group_id, place), 4 * (len(group_id) + len(place[0])))
 
 
+def _reads_unknown(group: ClassicGroup) -> bool:
+    """Members of another kind than consumers (Connect's workers, for one) have words of their own
+    for what they read."""
+    return not group.is_empty and group.protocol_type != CONSUMER
+
+
 def _topics_read(group: Group | None, topics: Set[str]) -> Collection[str]:
-    """Those of `topics`, by members that say so in the words of Kafka's consumers."""
+    """Those of `topics` that members of the group read. Where a member does not say in the words of
+    Kafka's consumers, it may be any of them."""
     if isinstance(group, ConsumerGroup):
         return group.topics_read(topics)
-    if group is None or group.protocol_type != CONSUMER:
-        return set()
-    return {
-        topic
-        for member in group.members.values()
-        for topic in subscribed_topics(member.metadata(group.protocol))
-    }
+    if group is None or group.is_empty:
+        return ()
+    read: set[str] = set()
+    for member in group.members.values():
+        found = subscribed_topics(member.metadata(group.protocol))
+        if found is None:
+            return topics
+        read.update(found)
+    return read
