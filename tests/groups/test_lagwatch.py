@@ -142,6 +142,23 @@ async def test_the_first_unread_record_falls_off_when_retention_says(lives: Live
 
 
 @in_world
+async def test_when_a_record_leaves_the_disk_is_not_known_before_it_is_uploaded(
+    lives: Lives,
+) -> None:
+    async with watched(lives) as (served, watch, groups):
+        await served.tiered("t", local_retention_ms="500000")
+        await served.append("t", b"a")
+        await served.create("untiered", remote_storage_enable="false")
+        await served.append("untiered", b"a")
+        await commit(groups, "g", "t", 0)
+        await commit(groups, "untiered", "untiered", 0)
+        found = (await watch.fresh()).groups
+        assert (found["g"].local_left_s, found["g"].is_local_left_known) == (None, False)
+        stays = found["untiered"]
+        assert (stays.local_left_s, stays.is_local_left_known) == (None, True)
+
+
+@in_world
 async def test_a_store_that_is_away_leaves_seconds_unknown_and_the_rest_known(
     lives: Lives,
 ) -> None:

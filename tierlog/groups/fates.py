@@ -14,7 +14,7 @@ from bisect import bisect_right
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tierlog.cold.explained import State, Step
+from tierlog.cold.explained import State, Step, Why
 from tierlog.cold.explaining import explain
 from tierlog.cold.factfinding import ColdRows, health_of, of_log, of_tiered, rules_of
 from tierlog.cold.pagevisit import PageVisit
@@ -37,6 +37,9 @@ logger = logging.getLogger(__name__)
 AGE_S_MAX: Final = 60.0
 AT_ONCE: Final = 8
 """Partitions whose pages are asked for side by side."""
+
+STAYS: Final = frozenset((Why.FOR_EVER, Why.COMPACTED, Why.HOLD, Why.BEHIND_HOLD, Why.FENCED))
+"""Why records never go, as things stand."""
 
 Place = tuple[bytes, int]
 """Topic's id and partition."""
@@ -140,18 +143,24 @@ def _place(partition: Partition) -> Place:
 
 
 def _judged(facts: Facts) -> list[Fate]:
-    return fates_of(explain(facts), facts.now_ms)
+    rules = facts.rules
+    return fates_of(explain(facts), facts.now_ms, copies=rules.is_tiered and rules.copies)
 
 
-def fates_of(rows: Iterable[Explained], now_ms: int) -> list[Fate]:
-    """Of what can still be read, oldest first."""
+def fates_of(rows: Iterable[Explained], now_ms: int, *, copies: bool = True) -> list[Fate]:
+    """Of what can still be read, oldest first. `copies`: what is sealed leaves the disk some time
+    after it is in the bucket."""
     return [
         Fate(
             row.base,
             row.next_offset,
             _drops_ms(row, now_ms),
             _first(row, Step.EXPIRE, now_ms),
-            all(one.step is not Step.EXPIRE for one in row.reasons),
+            is_open=all(one.step is not Step.EXPIRE for one in row.reasons),
+            is_drop_known=not copies
+            or row.state is State.DROPPED
+            or _is_known(row, Step.DROP, now_ms),
+            is_expiry_known=_is_known(row, Step.EXPIRE, now_ms),
         )
         for row in rows
         if row.state not in (State.EXPIRED, State.MERGED)
@@ -171,6 +180,12 @@ def _first(row: Explained, step: Step, now_ms: int) -> int | None:
         if one.step is step and (one.is_due or one.at_ms is not None)
     ]
     return min((one for one in times if one is not None), default=None)
+
+
+def _is_known(row: Explained, step: Step, now_ms: int) -> bool:
+    """There is a time, or a reason why it never comes as things stand."""
+    stays = any(one.step is step and one.why in STAYS for one in row.reasons)
+    return stays or _first(row, step, now_ms) is not None
 
 
 def fate_at(fates: Sequence[Fate], offset: int) -> Fate | None:

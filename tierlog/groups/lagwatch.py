@@ -196,6 +196,7 @@ class LagWatch:
             time_ms = await self._time(key, partition, offset, effort)
             size = bytes_behind(partition, offset)
         config = partition.topic.config
+        expires = "delete" in config.cleanup_policy
         return Facts(
             topic=key[1],
             partition=key[2],
@@ -206,7 +207,8 @@ class LagWatch:
             bytes=size,
             first_unread_ms=time_ms,
             fate=fate,
-            retention_ms=config.retention_ms if "delete" in config.cleanup_policy else -1,
+            retention_ms=config.retention_ms if expires else -1,
+            retention_bytes=config.retention_bytes if expires else -1,
             samples=samples,
         )
 

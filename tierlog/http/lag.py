@@ -2,7 +2,7 @@
 
 Groups come by name, some at a time: `next_after` goes on with `?after=NAME`. The numbers are of one
 round of `groups.lagwatch`, at most some seconds old; `at_ms` says of when. docs/lag.md says what
-they mean. Null is "not known", or "never".
+they mean. Null is "not known", or "never": the `is_..._known` beside it says which.
 """
 
 from __future__ import annotations
