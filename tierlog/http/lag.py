@@ -35,6 +35,8 @@ class Lag:
         found = await watch.fresh()
         name = request.query.get("group")
         body = many(found, request.query.get("after")) if name is None else one(found, name)
+        # Whoever takes it beside what a broker says can see whether both speak of one cluster.
+        body = {"cluster_id": self._view.node.cluster_id, **body}
         return Response(body=json.dumps(body).encode() + b"\n", content_type="application/json")
 
 
