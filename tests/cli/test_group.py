@@ -130,6 +130,7 @@ def test_nothing_is_changed_unless_one_says_so(topic: str, group: Callable[..., 
         "partition": 0,
         "committed": 5,
         "new": 0,
+        "wanted": 0,
         "start": 0,
         "end": 10,
     }
@@ -153,6 +154,24 @@ def test_a_group_with_members_is_neither_reset_nor_deleted(
     assert group("reset", topic, "--topic", topic, "--to-earliest", "--execute").code == 0
     assert group("delete", topic, "-y").lines == [f"deleted {topic}"]
     assert topic not in group("list").out
+
+
+def test_a_reset_says_what_it_could_not_do(topic: str, group: Callable[..., Outcome]) -> None:
+    words = ["reset", topic, "--topic", f"{topic}:0"]
+    far = group(*words, "--to-offset", "99999999", "--execute")
+    assert f"{topic}-0 has offsets 0 to 10, not 99999999: 10 is taken" in far.err
+    back = group(*words, "--shift-by", "-15", "--json")
+    assert f"{topic}-0 has offsets 0 to 10, not -5: 0 is taken" in back.err
+    (row,) = json.loads(back.out)["partitions"]
+    assert (row["wanted"], row["new"]) == (-5, 0)
+    assert "is taken" not in group(*words, "--to-offset", "4").err
+
+
+@pytest.mark.parametrize("words", [["reset", "--to-latest"], ["describe"], ["delete", "-y"]])
+def test_a_group_has_a_name(words: list[str], group: Callable[..., Outcome]) -> None:
+    refused = group(words[0], "", *words[1:])
+    assert refused.code == 2
+    assert "GROUP is empty" in refused.err
 
 
 def test_list_and_describe_tell_the_lag(topic: str, group: Callable[..., Outcome]) -> None:
@@ -317,3 +336,4 @@ def test_help_of_every_command_says_what_it_does(tmp_path: Path) -> None:
         shown = run("group", name, "--help", cwd=tmp_path)
         assert shown.code == 0
         assert "--json" in shown.out
+        assert "[[" not in shown.out

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from tierlog.cli.failure import Refused, say
+from tierlog.cli.failure import Refused, say, usage
 from tierlog.cli.group_heard import heard
 from tierlog.cli.group_lag import NOT_KNOWN, RIGHT, behind_words, common
 from tierlog.cli.session import with_client
@@ -82,6 +82,8 @@ def _listed_row(row: dict[str, Any], *, is_lag_known: bool) -> dict[str, object]
 
 
 def describe(bootstrap: str, http: str, group: str, *, as_json: bool) -> None:
+    require_name(group)
+
     async def work(client: Client) -> tuple[dict[str, Any], str | None]:
         found = await described(client, group)
         cluster_id = (await client.metadata([])).cluster_id
@@ -293,6 +295,8 @@ async def edges(
 
 
 def delete(bootstrap: str, groups: Sequence[str], *, yes: bool, as_json: bool) -> None:
+    for group in groups:
+        require_name(group)
     if not yes:
         _confirm(groups)
 
@@ -320,6 +324,11 @@ async def _not_deleted(client: Client, group: str, error: BrokerError) -> Refuse
     if error.code is ErrorCode.NON_EMPTY_GROUP:
         return Refused(f"group {group} has members; stop them first, then delete it")
     return Refused(f"group {group} was not deleted: {error.sentence}")
+
+
+def require_name(group: str) -> None:
+    if not group:
+        raise usage("GROUP is empty; `tierlog group list` shows which there are")
 
 
 def no_group(group: str, known: Any) -> Refused:

@@ -48,7 +48,7 @@ def describe_group(
 def show_lag(
     group: Annotated[
         str | None,
-        typer.Argument(metavar="[GROUP]", show_default=False, help="All groups, by default."),
+        typer.Argument(metavar="GROUP", show_default=False, help="All groups, by default."),
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")
