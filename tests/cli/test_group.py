@@ -130,6 +130,7 @@ def test_nothing_is_changed_unless_one_says_so(topic: str, group: Callable[..., 
         "partition": 0,
         "committed": 5,
         "new": 0,
+        "wanted": 0,
         "start": 0,
         "end": 10,
     }
@@ -153,6 +154,65 @@ def test_a_group_with_members_is_neither_reset_nor_deleted(
     assert group("reset", topic, "--topic", topic, "--to-earliest", "--execute").code == 0
     assert group("delete", topic, "-y").lines == [f"deleted {topic}"]
     assert topic not in group("list").out
+
+
+def test_a_reset_says_what_it_could_not_do(topic: str, group: Callable[..., Outcome]) -> None:
+    words = ["reset", topic, "--topic", f"{topic}:0"]
+    far = group(*words, "--to-offset", "99999999", "--execute")
+    assert f"{topic}-0 has offsets 0 to 10, not 99999999: 10 is taken" in far.err
+    back = group(*words, "--shift-by", "-15", "--json")
+    assert f"{topic}-0 has offsets 0 to 10, not -5: 0 is taken" in back.err
+    (row,) = json.loads(back.out)["partitions"]
+    assert (row["wanted"], row["new"]) == (-5, 0)
+    assert "is taken" not in group(*words, "--to-offset", "4").err
+
+
+@pytest.mark.parametrize("words", [["reset", "--to-latest"], ["describe"], ["delete", "-y"]])
+def test_a_group_has_a_name(words: list[str], group: Callable[..., Outcome]) -> None:
+    refused = group(words[0], "", *words[1:])
+    assert refused.code == 2
+    assert "GROUP is empty" in refused.err
+
+
+def test_list_and_describe_tell_the_lag(topic: str, group: Callable[..., Outcome]) -> None:
+    assert group("reset", topic, "--topic", f"{topic}:0", "--to-offset", "4", "--execute").code == 0
+    time.sleep(2.1)  # A look may be two seconds old.
+    (listed,) = (one for one in json.loads(group("list", "--json").out) if one["group"] == topic)
+    assert listed["records"] == 6
+    assert listed["seconds"] > 3e7, "they were written in 2020"
+    shown = group("list")
+    assert shown.lines[0].split()[-2:] == ["records", "behind"]
+    (line,) = (one for one in shown.lines if one.startswith(topic))
+    assert " 6 " in line
+    described = json.loads(group("describe", topic, "--json").out)
+    (row,) = described["offsets"]
+    assert (row["lag"], row["is_local_left_known"], row["retention_left_s"]) == (6, False, None)
+    assert row["bytes"] > 0
+    assert row["seconds"] > 3e7
+    assert described["group_lag"]["records"] == 6
+    head, line = group("describe", topic).lines[-2:]
+    for column in ("bytes", "behind", "trend", "caught up in", "off disk in", "expires in"):
+        assert column in head
+    assert line.split()[-2:] == ["?", "stays"]
+
+
+def test_list_and_describe_go_on_where_http_does_not_answer(
+    topic: str, group: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    assert group("reset", topic, "--topic", f"{topic}:0", "--to-offset", "4", "--execute").code == 0
+    for words in (["list"], ["describe", topic]):
+        shown = group(*words, "--http", "127.0.0.1:1")
+        assert shown.code == 0
+        assert "lag is not known: nothing answers at 127.0.0.1:1" in shown.err
+        assert topic in shown.out
+        assert "behind" not in shown.out
+    listed = json.loads(group("list", "--json", "--http", "127.0.0.1:1").out)
+    assert {one["records"] for one in listed} == {None}
+    with starting(tmp_path) as start:
+        other = start().ready()[2]
+        shown = group("list", "--http", other)
+    assert shown.code == 0
+    assert f"the node at {other} is one of another cluster" in shown.err
 
 
 @pytest.mark.parametrize(
@@ -276,3 +336,4 @@ def test_help_of_every_command_says_what_it_does(tmp_path: Path) -> None:
         shown = run("group", name, "--help", cwd=tmp_path)
         assert shown.code == 0
         assert "--json" in shown.out
+        assert "[[" not in shown.out

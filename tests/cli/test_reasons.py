@@ -100,6 +100,7 @@ def test_every_state_and_reason_has_words() -> None:
         (200 * MINUTE, "3 h 20 min"),
         (24 * HOUR, "24 h"),
         (7 * DAY, "7 days"),
+        (7 * DAY - 60_000, "6 days 23 h"),
     ],
 )
 def test_lengths_of_time_are_short(ms: int, text: str) -> None:

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, KafkaError
 
 from tests.compat.cold import create_cold, fetch_once, wait_cold
 from tests.compat.conftest import available
@@ -292,6 +293,41 @@ def test_members_of_one_protocol_are_refused_by_a_group_of_the_other(
         until([second], lambda: len(second.read) == PARTITIONS)
         assert Counter(second.read) == Counter(row(1))
         assert isinstance(group_of(server, topic), ConsumerGroup)
+
+
+def test_a_classic_member_is_refused_by_a_living_consumer_group(
+    server: str, topic: str, closing: ExitStack
+) -> None:
+    """INCONSISTENT_GROUP_PROTOCOL, and who is in the group goes on; then the reverse takeover."""
+    classic, modern = ALL_DRIVERS["confluent-kafka"], ALL_DRIVERS["confluent-kafka-consumer"]
+    first = modern.member(server, topic, topic)
+    with closed(first):
+        until([first], lambda: len(first.read) == PARTITIONS)
+        first.commit()
+        stranger = Consumer(
+            {"bootstrap.servers": server, "group.id": topic, "group.protocol": "classic"}
+        )
+        closing.callback(stranger.close)
+        stranger.subscribe([topic])
+        errors = []
+        for _ in range(100):
+            message = stranger.poll(0.1)
+            if message is not None and (error := message.error()) is not None:
+                errors.append(error.code())
+                break
+            first.turn()
+        assert errors == [KafkaError.INCONSISTENT_GROUP_PROTOCOL]
+        assert not stranger.assignment()
+        assert isinstance(group_of(server, topic), ConsumerGroup)
+        fill(server, topic, PARTITIONS)
+        until([first], lambda: len(first.read) == 2 * PARTITIONS)
+        first.commit()
+    fill(server, topic, PARTITIONS)
+    second = classic.member(server, topic, topic)
+    with closed(second):
+        until([second], lambda: len(second.read) == PARTITIONS)
+        assert Counter(second.read) == Counter(row(2))
+        assert isinstance(group_of(server, topic), ClassicGroup)
 
 
 # Writing and waiting

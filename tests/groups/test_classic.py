@@ -513,3 +513,11 @@ def test_who_waits_for_the_leader_longer_than_its_session_wakes_nobody(bench: Be
     bench.wait(2_000)
     assert ticket not in bench.replies
     assert bench.machine.wake_ms > bench.now_ms
+
+
+def test_a_member_under_the_name_of_an_instance_that_is_not_there_is_unknown(bench: Bench) -> None:
+    (member,) = bench.stable(1)
+    assert bench.beat(member, 1, "stranger") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.leave(member, "stranger") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.join(member, instance_id="stranger").error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.beat(member, 1) is ErrorCode.NONE

@@ -305,7 +305,36 @@ def test_a_subscription_that_changes_is_a_new_epoch() -> None:
     told = bench.send("m", 1, topics=("u",), owned=spots("t", 0, 1))
     assert (told.epoch, told.assignment) == (1, frozenset())
     assert bench.send("m", 1, owned=frozenset()).assignment == spots("u", 0, 1)
-    assert bench.consumers.topics_read() == {"u"}
+    assert bench.consumers.topics_read({"t", "u"}) == {"u"}
+
+
+def test_a_group_reads_the_topics_that_its_patterns_match_also_right_after_a_restart() -> None:
+    bench = ConsumerBench(orders_1=1, t=1)
+    bench.arrive("m", topics=("t",), regex="orders_.*")
+    bench.restart()
+    asked = {"orders_1", "orders_9", "t", "u"}
+    assert bench.consumers.topics_read(asked) == {"orders_1", "orders_9", "t"}
+
+
+def test_a_group_has_no_more_different_patterns_than_it_may() -> None:
+    bench = ConsumerBench(replace(LIMITS, patterns_max=2), t=1)
+    assert bench.arrive("a", topics=(), regex="a.*").error is ErrorCode.NONE
+    assert bench.arrive("b", topics=(), regex="b.*").error is ErrorCode.NONE
+    refused = bench.arrive("c", topics=(), regex="c.*")
+    assert refused.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert "2 different patterns" in (refused.sentence or "")
+    assert bench.arrive("d", topics=(), regex="a.*").error is ErrorCode.NONE
+    assert bench.arrive("e").error is ErrorCode.NONE
+
+
+def test_a_beat_that_saw_older_topics_does_not_take_the_group_back() -> None:
+    bench = ConsumerBench(orders_1=1)
+    old = bench.view
+    bench.set_topics(orders_1=1, orders_2=1)
+    assert bench.arrive("m", topics=(), regex="orders_.*").epoch == 1
+    bench.view = old
+    again = bench.send("m", 1, owned=spots("orders_1", 0) | spots("orders_2", 0))
+    assert (again.epoch, bench.consumers.epoch) == (1, 1)
 
 
 def test_a_pattern_matches_whole_names_now_and_later() -> None:

@@ -12,6 +12,7 @@ from tests.groups.conftest import SETTINGS, serving_groups
 from tests.groups.test_handlers import found, joined, listed, loaded
 from tierlog.config import InvalidConfig, NodeSettings
 from tierlog.groups import patterns
+from tierlog.groups.consumer import ConsumerGroup
 from tierlog.groups.service import GroupCoordinator, groups_of, limits_of
 from tierlog.sim.disk import SimDisk
 from tierlog.wire.error_codes import ErrorCode
@@ -92,6 +93,37 @@ async def test_a_heartbeat_waits_for_what_is_not_durable_yet(served: Served) -> 
     assert isinstance(after_it, asyncio.Future)
     await coming
     await after_it
+
+
+@pytest.mark.parametrize("limit", ["PATTERNS_MAX", "NAMES_MAX"])
+async def test_a_group_with_more_patterns_than_are_remembered_is_answered_after_a_change_of_topics(
+    served: Served, limit: str
+) -> None:
+    """All of them are needed at once; those that were matched first must not go meanwhile."""
+    await served.create("t1")
+    await found(served)
+    with patch.object(patterns, limit, 2):
+        for number in range(6):
+            await beat(
+                served,
+                member_id=f"m{number}",
+                subscribed_topic_names=[],
+                subscribed_topic_regex=f"t.{{1,{number + 1}}}",
+            )
+        await served.create("t2")
+        group = groups_of(served.node).shard_of(GROUP).machine.groups[GROUP]
+        assert isinstance(group, ConsumerGroup)
+        async with asyncio.timeout(5):
+            told = await beat(
+                served, group.members["m0"].epoch, member_id="m0", topic_partitions=[]
+            )
+        assert told.error_code == 0
+        assert group.epoch == 7
+        # Somebody who goes and somebody who comes change the epoch without a change of topics.
+        async with asyncio.timeout(5):
+            await beat(served, -1, member_id="m5")
+            told = await beat(served, told.member_epoch, member_id="m0", topic_partitions=[])
+        assert told.error_code == 0
 
 
 async def test_topics_that_come_while_a_pattern_is_matched_are_found(served: Served) -> None:

@@ -439,6 +439,34 @@ async def test_offsets_are_forgotten_on_request(served: Served) -> None:
     assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+async def test_offsets_of_what_is_not_there_cannot_be_forgotten(served: Served) -> None:
+    await served.create("t", partitions=2)
+    await found(served)
+    await commit(served, 8)
+
+    async def errors(group: str, *topics: str) -> list[int]:
+        request = forgetting.OffsetDeleteRequest(
+            group_id=group,
+            topics=[
+                forgetting.OffsetDeleteRequestTopic(
+                    name=name,
+                    partitions=[
+                        forgetting.OffsetDeleteRequestPartition(partition_index=number)
+                        for number in (0, 7)
+                    ],
+                )
+                for name in topics
+            ],
+        )
+        response = await served.call(request, 0)
+        assert response.error_code == 0
+        return [one.error_code for topic in response.topics for one in topic.partitions]
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await errors(GROUP, "u", "t") == [unknown, unknown, ErrorCode.NONE, unknown]
+    assert await errors("nobody", "u") == [unknown, unknown]
+
+
 # Whole groups
 
 

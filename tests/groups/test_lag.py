@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierlog.groups.lag import (
+    UNKNOWN,
     WINDOW_S,
     Facts,
     Fate,
+    Left,
     PartitionLag,
     Rates,
     Sample,
@@ -117,7 +119,7 @@ def test_the_trend_and_when_it_ends(
 ) -> None:
     rates = Rates(consumed, produced)
     assert trend_of(60, rates) is trend
-    assert catch_up_of(60, rates) == seconds
+    assert catch_up_of(60, rates) == Left(seconds)
 
 
 def test_a_group_is_stuck_when_it_committed_nothing_for_a_minute() -> None:
@@ -155,7 +157,8 @@ def test_a_group_says_how_many_partitions_do_not_know_their_seconds() -> None:
 
 def test_nobody_knows_a_trend_at_the_first_look() -> None:
     assert trend_of(60, None) is Trend.UNKNOWN
-    assert catch_up_of(60, None) is None
+    assert catch_up_of(60, None) == UNKNOWN
+    assert catch_up_of(60, Rates(0, 0, over_s=30)) == UNKNOWN, "that takes a minute to know"
 
 
 @given(st.lists(st.floats(0.1, 20), max_size=200))
@@ -206,3 +209,36 @@ def test_those_that_lose_records_next_come_first() -> None:
     far = group_lag("far", [lag()])
     done = group_lag("done", [lag(committed=100)])
     assert worst_first([done, far, late, soon]) == [soon, late, far, done]
+
+
+def test_what_never_happens_and_what_nobody_knows_are_told_apart() -> None:
+    new = lag()
+    assert (new.catch_up_s, new.is_catch_up_known) == (None, False)
+    assert (new.local_left_s, new.is_local_left_known) == (None, False)
+    stuck = lag(samples=[Sample(0, 40, 100), Sample(WINDOW_S, 40, 100)])
+    assert (stuck.catch_up_s, stuck.is_catch_up_known) == (None, True)
+    unsealed = lag(fate=Fate(0, 60, None, None, is_open=True, is_drop_known=False))
+    assert (unsealed.local_left_s, unsealed.is_local_left_known) == (None, False)
+    stays = lag(fate=Fate(0, 60, None, None))
+    assert (stays.local_left_s, stays.is_local_left_known) == (None, True)
+    assert (stays.retention_left_s, stays.is_retention_left_known) == (None, True)
+
+
+def test_how_long_a_record_is_kept_is_known_from_settings_where_its_segment_is_open() -> None:
+    fate = Fate(0, 60, None, None, is_open=True)
+    for changes, is_known in (
+        ({}, True),
+        ({"retention_bytes": 5}, False),
+        ({"retention_ms": 5}, True),
+        ({"retention_ms": 5, "first_unread_ms": None}, False),
+    ):
+        assert lag(fate=fate, **changes).is_retention_left_known is is_known, changes
+
+
+def test_a_group_knows_when_all_its_partitions_do() -> None:
+    new, behind = lag(), [Sample(0, 40, 100), Sample(WINDOW_S, 40, 100)]
+    stuck = lag(samples=behind, fate=Fate(0, 60, NOW_MS + 1_000, None))
+    found = group_lag("g", [new, stuck])
+    assert (found.catch_up_s, found.is_catch_up_known) == (None, True), "one never comes to its end"
+    assert (found.local_left_s, found.is_local_left_known) == (1.0, False)
+    assert not group_lag("g", [new]).is_catch_up_known

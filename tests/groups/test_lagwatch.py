@@ -2,14 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from unittest.mock import patch
 
 from tests.broker.coldworld import ColdServed, Lives, in_world, until
+from tests.cold.makers import Bucket, a_head, entries
+from tierlog.cold import tree
+from tierlog.cold.head import PageRef
+from tierlog.cold.page import Page
+from tierlog.cold.prefix import ColdPrefix
 from tierlog.coordinator.step import Now
-from tierlog.groups import lagwatch
+from tierlog.groups import fates, lagwatch
 from tierlog.groups.lag import Facts, PartitionLag, partition_lag
-from tierlog.groups.lagwatch import COLD_MAX, LagWatch
+from tierlog.groups.lagwatch import COLD_MAX, COLD_S, ROUND_S, SHARE, LagWatch
 from tierlog.groups.service import GroupCoordinator
 from tierlog.groups.values import Commit
 from tierlog.sim.storefaults import StoreCall
@@ -137,6 +142,23 @@ async def test_the_first_unread_record_falls_off_when_retention_says(lives: Live
 
 
 @in_world
+async def test_when_a_record_leaves_the_disk_is_not_known_before_it_is_uploaded(
+    lives: Lives,
+) -> None:
+    async with watched(lives) as (served, watch, groups):
+        await served.tiered("t", local_retention_ms="500000")
+        await served.append("t", b"a")
+        await served.create("untiered", remote_storage_enable="false")
+        await served.append("untiered", b"a")
+        await commit(groups, "g", "t", 0)
+        await commit(groups, "untiered", "untiered", 0)
+        found = (await watch.fresh()).groups
+        assert (found["g"].local_left_s, found["g"].is_local_left_known) == (None, False)
+        stays = found["untiered"]
+        assert (stays.local_left_s, stays.is_local_left_known) == (None, True)
+
+
+@in_world
 async def test_a_store_that_is_away_leaves_seconds_unknown_and_the_rest_known(
     lives: Lives,
 ) -> None:
@@ -163,6 +185,88 @@ async def test_many_groups_in_the_cold_are_asked_for_some_at_a_time(lives: Lives
         assert len(known) == COLD_MAX
         await until_later(lives, 10)
         assert all(one.seconds is not None for one in (await watch.fresh()).groups.values())
+
+
+class Pages:
+    """Manifests of many pages, in a store that takes its time for each."""
+
+    LIMITS = tree.Limits(entries_inline=3, leaf_entries=6, leaves_inline=1, index_leaves=3)
+
+    def __init__(self, page_s: float) -> None:
+        self.page_s = page_s
+        self.asked = 0
+        self._bucket = Bucket(limits=self.LIMITS)
+        self._kept: set[tuple[ColdPrefix, str]] = set()
+        self.head = a_head()
+        for number in range(30):
+            self.head = self._bucket.append(self.head, entries([number]))
+
+    def serve(self) -> AbstractContextManager[object]:
+        """Instead of the store, for whatever partition."""
+
+        async def page(prefix: ColdPrefix, ref: PageRef) -> Page:
+            if (prefix, ref.key) not in self._kept:
+                self.asked += 1
+                await asyncio.sleep(self.page_s)
+                self._kept.add((prefix, ref.key))
+            return self._bucket.read(ref)
+
+        return patch.object(ColdPrefix, "page", page)
+
+    async def behind(self, served: ColdServed, groups: GroupCoordinator, count: int) -> None:
+        """A group that stands before a record of so many partitions, each with such a manifest."""
+        await served.tiered("t", partitions=count)
+        for index in range(count):
+            await served.append("t", b"a", index=index)
+            served.uploads("t", index).prefix.head = self.head
+        await commit(groups, "g", "t", *[0] * count)
+
+
+@in_world
+async def test_a_silent_store_is_waited_for_once_and_the_next_round_is_not_put_off(
+    lives: Lives,
+) -> None:
+    pages = Pages(page_s=10_000)
+    async with watched(lives) as (served, watch, groups):
+        await pages.behind(served, groups, 20)
+        with pages.serve():
+            began = lives.env.clock.monotonic()
+            found = await watch.fresh()
+        assert found.groups["g"].records == 20
+        assert found.groups["g"].seconds is not None
+        assert lives.env.clock.monotonic() - began < COLD_S + 1
+        assert found.work_s * SHARE < ROUND_S
+        assert pages.asked <= fates.AT_ONCE, "who does not answer is not asked for others' pages"
+
+
+@in_world
+async def test_pages_of_many_partitions_are_asked_for_side_by_side(lives: Lives) -> None:
+    pages = Pages(page_s=0.040)
+    async with watched(lives) as (served, watch, groups):
+        await pages.behind(served, groups, 20)
+        with pages.serve():
+            began = lives.env.clock.monotonic()
+            found = await watch.fresh()
+        waits_s = lives.env.clock.monotonic() - began
+        assert pages.asked >= 20
+        assert 0.040 < waits_s < pages.asked * pages.page_s / 4
+        assert found.work_s * SHARE < ROUND_S
+
+
+@in_world
+async def test_pages_that_came_too_late_are_asked_for_in_the_next_round(lives: Lives) -> None:
+    """Three seconds are not enough for all: each round gets to some more of them."""
+    pages = Pages(page_s=0.5)
+    async with watched(lives) as (served, watch, groups):
+        await pages.behind(served, groups, 20)
+        known = []
+        with pages.serve():
+            for _ in range(5):
+                await watch.fresh()
+                known.append(sum(one.is_whole for one in watch._fates._known.values()))
+                await until_later(lives, ROUND_S)
+        assert 0 <= known[0] < 20
+        assert known[-1] == 20
 
 
 @in_world

@@ -166,6 +166,27 @@ def test_offsets_of_a_topic_that_is_read_are_not_deleted(bench: Bench) -> None:
     assert set(bench.machine.committed(GROUP)) == {("t", 0)}
 
 
+def test_offsets_of_a_group_that_does_not_say_what_it_reads_are_not_deleted() -> None:
+    """Connect's workers have words of their own; a consumer that says nothing may read anything."""
+    for kind, error in (
+        ("connect", ErrorCode.NON_EMPTY_GROUP),
+        ("consumer", [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]),
+    ):
+        bench = Bench()
+        commit(bench, ONE)
+        said = {"protocols": (Protocol("range", b"?"),), "protocol_type": kind}
+        member = bench.member(**said)
+        assert bench.join(member, **said).generation == 1
+        ticket = bench.ticket()
+        bench.carry_out(bench.machine.delete_offsets(GROUP, [("t", 0)], ticket, bench.now))
+        assert bench.replies[ticket] == error
+        assert set(bench.machine.committed(GROUP)) == {("t", 0)}
+        bench.leave(member)
+        ticket = bench.ticket()
+        bench.carry_out(bench.machine.delete_offsets(GROUP, [("t", 0)], ticket, bench.now))
+        assert bench.replies[ticket] == [ErrorCode.NONE]
+
+
 def test_offsets_of_an_empty_group_expire_and_then_the_group() -> None:
     bench = Bench(GroupLimits(initial_delay_ms=0, offsets_retention_ms=DAY_MS))
     (member,) = bench.stable(1)

@@ -92,3 +92,26 @@ def test_no_more_names_are_remembered_than_may_be_but_for_the_last_pattern() -> 
 def test_what_is_no_pattern_is_told_at_the_first_step() -> None:
     with pytest.raises(InvalidPattern, match="RE2"):
         next(view("t").match("("))
+
+
+def test_a_view_that_is_held_forgets_nothing_while_others_are_matched() -> None:
+    topics = view("t1", "t2")
+    with patch.object(patterns, "PATTERNS_MAX", 2):
+        held = topics.holding()
+        asked = [f"t{number}?" for number in range(5)]
+        for pattern in asked:
+            held.matching(pattern)
+        assert all(held.knows(one) for one in asked)
+        assert not all(topics.knows(one) for one in asked)
+    assert held.matching("t1?") == {"t1"}
+    assert held.plain is topics
+
+
+def test_a_held_view_of_other_topics_goes_on_from_the_one_before() -> None:
+    first = view("t1", "t2").holding()
+    first.matching("t.")
+    second = view("t1", "t3").holding(first)
+    asked = Asked()
+    with patch.object(patterns, "compiled", asked.compiled):
+        assert second.matching("t.") == {"t1", "t3"}
+    assert asked.names == [b"t3"]

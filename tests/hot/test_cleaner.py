@@ -52,6 +52,20 @@ def offsets_of(log: Log) -> dict[int, tuple[bytes | None, bytes | None]]:
     return {record.offset: (record.key, record.value) for record in records_of(log)}
 
 
+def test_a_cleaning_that_found_no_records_is_not_told(
+    disk: SimDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    log, syncs = begin(disk)
+    put(log, (b"a", b"1"), (b"a", b"2"))
+    seal(log, syncs)
+    with caplog.at_level("INFO", "tierlog.hot.cleaner"):
+        clean(log, syncs)
+        assert "bytes became" in caplog.text
+        caplog.clear()
+        clean(log, syncs)
+    assert "became" not in caplog.text
+
+
 def test_the_last_record_of_every_key_stays_at_its_offset(disk: SimDisk) -> None:
     log, syncs = begin(disk)
     put(log, (b"a", b"1"), (b"b", b"2"))

@@ -92,5 +92,6 @@ def test_what_an_operator_must_hear_of_is_there() -> None:
         "tierlog_tier_refused",
         "tierlog_scrub_findings",
         "tierlog_tier_orphan_objects",
+        "tierlog_groups_lag_age_seconds",
     ):
         assert metric in asked

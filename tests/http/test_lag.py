@@ -127,6 +127,9 @@ def test_metrics_have_a_line_a_group(with_node: Callable[[Scenario], None]) -> N
         assert of(samples, "tierlog_group_catch_up_seconds", group="g") == float("inf")
         week = 7 * 24 * 3600
         assert week - 60 < of(samples, "tierlog_group_retention_seconds_left", group="g") < week
+        assert of(samples, "tierlog_group_local_seconds_left", group="done") == float("inf")
+        told = [key for key in samples if key[0] == "tierlog_group_local_seconds_left"]
+        assert len(told) == 1, "of what is not uploaded nobody knows"
         assert of(samples, "tierlog_group_lost_records", group="g") == 0
         assert of(samples, "tierlog_groups_lagging") == 1
         assert of(samples, "tierlog_groups_untold") == 0

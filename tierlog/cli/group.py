@@ -1,4 +1,5 @@
-"""`tierlog group list`, `describe` and `delete`: groups as their coordinator describes them."""
+"""`tierlog group list`, `describe` and `delete`: groups as their coordinator describes them, and
+their lag as the node's HTTP side tells it, where that answers."""
 
 import json
 import struct
@@ -9,7 +10,9 @@ from typing import Any
 
 import typer
 
-from tierlog.cli.failure import Refused, say
+from tierlog.cli.failure import Refused, say, usage
+from tierlog.cli.group_heard import heard
+from tierlog.cli.group_lag import NOT_KNOWN, RIGHT, behind_words, common
 from tierlog.cli.session import with_client
 from tierlog.cli.tables import print_table
 from tierlog.client import EARLIEST, LATEST, BrokerError, Client, TopicPartition
@@ -21,40 +24,75 @@ CONSUMER = "consumer"
 """Type of groups of KIP-848."""
 DEAD = "Dead"
 EMPTY = "Empty"
+NO_GROUPS = "there are no groups; a consumer that subscribes, or commits, makes one"
+LISTED = ("records", "seconds", "unknown_partitions")
+"""What `list` takes from `/lag`, and `describe` for each partition; then its columns."""
+DESCRIBED = (
+    "bytes",
+    "seconds",
+    "trend",
+    "catch_up_s",
+    "is_catch_up_known",
+    "local_left_s",
+    "is_local_left_known",
+    "retention_left_s",
+    "is_retention_left_known",
+)
+COLUMNS = ("bytes", "behind", "trend", "caught_up_in", "off_disk_in", "expires_in")
 
 
-def list_all(bootstrap: str, *, as_json: bool) -> None:
-    async def work(client: Client) -> list[listing.ListedGroup]:
-        return await client.list_groups()
+def list_all(bootstrap: str, http: str, *, as_json: bool) -> None:
+    async def work(client: Client) -> tuple[list[listing.ListedGroup], str | None]:
+        return await client.list_groups(), (await client.metadata([])).cluster_id
 
+    listed, cluster_id = with_client(bootstrap, work)
+    if not listed:
+        typer.echo("[]") if as_json else say(NO_GROUPS)
+        return
+    answer = heard(http, cluster_id)
+    lags = {} if answer is None else {one["group"]: one for one in answer["groups"]}
     rows = [
         {
             "group": one.group_id,
             "state": one.group_state,
             "type": one.group_type,
             "protocol": one.protocol_type,
+            **{name: lags.get(one.group_id, {}).get(name) for name in LISTED},
         }
-        for one in sorted(with_client(bootstrap, work), key=lambda one: one.group_id)
+        for one in sorted(listed, key=lambda one: one.group_id)
     ]
     if as_json:
         typer.echo(json.dumps(rows))
-    elif rows:
-        print_table([{**row, "protocol": row["protocol"] or "-"} for row in rows])
     else:
-        say("there are no groups; a consumer that subscribes, or commits, makes one")
+        shown = [_listed_row(row, is_lag_known=answer is not None) for row in rows]
+        print_table(shown, right=RIGHT)
+
+
+def _listed_row(row: dict[str, Any], *, is_lag_known: bool) -> dict[str, object]:
+    found = {name: row[name] or "-" for name in ("group", "state", "type", "protocol")}
+    if not is_lag_known:
+        return found
+    if row["records"] is None:
+        return {**found, "records": "-", "behind": "-"}  # It has committed nothing.
+    behind = behind_words(row) if row["records"] else "-"
+    return {**found, "records": f"{row['records']:,}", "behind": behind}
 
 
 # Describing
 
 
-def describe(bootstrap: str, group: str, *, as_json: bool) -> None:
-    async def work(client: Client) -> dict[str, Any]:
-        found = await described(client, group)
-        return {**found, "offsets": await _offset_rows(client, group)}
+def describe(bootstrap: str, http: str, group: str, *, as_json: bool) -> None:
+    require_name(group)
 
-    found = with_client(bootstrap, work)
+    async def work(client: Client) -> tuple[dict[str, Any], str | None]:
+        found = await described(client, group)
+        cluster_id = (await client.metadata([])).cluster_id
+        return {**found, "offsets": await _offset_rows(client, group)}, cluster_id
+
+    found, cluster_id = with_client(bootstrap, work)
+    lag = heard(http, cluster_id, group) if found["offsets"] else None
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(_with_lag(found, lag)))
         return
     for line in _summary(found):
         typer.echo(line)
@@ -63,9 +101,45 @@ def describe(bootstrap: str, group: str, *, as_json: bool) -> None:
         print_table([_member_row(one) for one in found["members"]])
     typer.echo("")
     if found["offsets"]:
-        print_table(found["offsets"])
+        print_table(_offset_table(found["offsets"], lag), right=RIGHT)
     else:
         typer.echo("nothing is committed")
+
+
+def _by_place(lag: dict[str, Any]) -> dict[tuple[str, int], dict[str, Any]]:
+    return {(one["topic"], one["partition"]): one for one in lag["partitions"]}
+
+
+def _with_lag(found: dict[str, Any], lag: dict[str, Any] | None) -> dict[str, Any]:
+    """`lag` of an offset is its records, as the broker counts them now; the rest is beside it."""
+    known = {} if lag is None else _by_place(lag)
+    rows = [
+        {**{name: known.get(_place(one), {}).get(name) for name in DESCRIBED}, **one}
+        for one in found["offsets"]
+    ]
+    left_out = ("partitions", "cluster_id")
+    group = None if lag is None else {key: one for key, one in lag.items() if key not in left_out}
+    return {**found, "offsets": rows, "group_lag": group}
+
+
+def _offset_table(
+    offsets: Sequence[dict[str, Any]], lag: dict[str, Any] | None
+) -> list[dict[str, object]]:
+    if lag is None:
+        return list(offsets)
+    known = _by_place(lag)
+    return [{**one, **_lag_columns(known.get(_place(one)))} for one in offsets]
+
+
+def _lag_columns(lag: dict[str, Any] | None) -> dict[str, object]:
+    if lag is None:  # Committed since the node looked.
+        return dict.fromkeys(COLUMNS, NOT_KNOWN)
+    row = common(lag)
+    return {name: row[name] for name in COLUMNS}
+
+
+def _place(one: dict[str, Any]) -> tuple[str, int]:
+    return one["topic"], one["partition"]
 
 
 async def described(client: Client, group: str) -> dict[str, Any]:
@@ -221,6 +295,8 @@ async def edges(
 
 
 def delete(bootstrap: str, groups: Sequence[str], *, yes: bool, as_json: bool) -> None:
+    for group in groups:
+        require_name(group)
     if not yes:
         _confirm(groups)
 
@@ -248,6 +324,11 @@ async def _not_deleted(client: Client, group: str, error: BrokerError) -> Refuse
     if error.code is ErrorCode.NON_EMPTY_GROUP:
         return Refused(f"group {group} has members; stop them first, then delete it")
     return Refused(f"group {group} was not deleted: {error.sentence}")
+
+
+def require_name(group: str) -> None:
+    if not group:
+        raise usage("GROUP is empty; `tierlog group list` shows which there are")
 
 
 def no_group(group: str, known: Any) -> Refused:

@@ -13,33 +13,42 @@ group_app = typer.Typer(
 )
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
+Http = Annotated[
+    str,
+    typer.Option(metavar="HOST:PORT", envvar="TIERLOG_HTTP", help="Where the node speaks HTTP."),
+]
 
 
 @group_app.command("list")
-def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
-    """List groups, with their state."""
+def list_groups(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, http: Http = DEFAULT_HTTP, as_json: AsJson = False
+) -> None:
+    """List groups, with their state and how far behind they are."""
     with told():
         from tierlog.cli import group as run
 
-        run.list_all(bootstrap, as_json=as_json)
+        run.list_all(bootstrap, http, as_json=as_json)
 
 
 @group_app.command("describe")
 def describe_group(
-    group: GroupName, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False
+    group: GroupName,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    http: Http = DEFAULT_HTTP,
+    as_json: AsJson = False,
 ) -> None:
-    """Show a group's members, what each reads, and what the group has committed."""
+    """Show a group's members, what each reads, what the group has committed, and its lag."""
     with told():
         from tierlog.cli import group as run
 
-        run.describe(bootstrap, group, as_json=as_json)
+        run.describe(bootstrap, http, group, as_json=as_json)
 
 
 @group_app.command("lag")
 def show_lag(
     group: Annotated[
         str | None,
-        typer.Argument(metavar="[GROUP]", show_default=False, help="All groups, by default."),
+        typer.Argument(metavar="GROUP", show_default=False, help="All groups, by default."),
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")
@@ -51,12 +60,7 @@ def show_lag(
         bool,
         typer.Option("--until-caught-up", help="With --watch: end when nothing is left to read."),
     ] = False,
-    http: Annotated[
-        str,
-        typer.Option(
-            metavar="HOST:PORT", envvar="TIERLOG_HTTP", help="Where the node speaks HTTP."
-        ),
-    ] = DEFAULT_HTTP,
+    http: Http = DEFAULT_HTTP,
     as_json: AsJson = False,
 ) -> None:
     """Show how far behind groups are: records, bytes, seconds, and what falls off when.

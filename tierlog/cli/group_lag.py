@@ -177,10 +177,10 @@ def common(lag: dict[str, Any]) -> dict[str, object]:
         "bytes": show_bytes(lag["bytes"]),
         "behind": behind_words(lag) if is_behind else "-",
         "trend": lag["trend"],
-        "reads": rate(lag["consumed_per_s"]),
-        "caught_up_in": length(lag["catch_up_s"], "never") if is_behind else "-",
+        "reads": rate(lag),
+        "caught_up_in": time_words(lag, "catch_up", "never") if is_behind else "-",
         "off_disk_in": disk_words(lag) if is_behind else "-",
-        "expires_in": length(lag["retention_left_s"], "stays") if is_behind else "-",
+        "expires_in": time_words(lag, "retention_left", "stays") if is_behind else "-",
     }
 
 
@@ -195,12 +195,18 @@ def length(seconds: float | None, otherwise: str = NOT_KNOWN) -> str:
     return otherwise if seconds is None else show_length(seconds * 1000)
 
 
-def rate(per_s: float | None) -> str:
-    return NOT_KNOWN if per_s is None else f"{per_s:,.0f}/s"
+def rate(lag: dict[str, Any]) -> str:
+    """That nothing is read takes a minute to know."""
+    per_s = lag["consumed_per_s"]
+    is_known = per_s is not None and lag["trend"] != "unknown"
+    return f"{per_s:,.0f}/s" if is_known else NOT_KNOWN
+
+
+def time_words(lag: dict[str, Any], name: str, never: str) -> str:
+    """Of a group: the time that is known, where some of its partitions do not say."""
+    is_known = lag.get(f"is_{name}_known", True)
+    return length(lag[f"{name}_s"], never if is_known else NOT_KNOWN)
 
 
 def disk_words(lag: dict[str, Any]) -> str:
-    left = lag["local_left_s"]
-    if left is None:
-        return "stays"
-    return "is off" if left == 0 else show_length(left * 1000)
+    return "is off" if lag["local_left_s"] == 0 else time_words(lag, "local_left", "stays")

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from tierlog.cli.failure import Refused, say, usage
-from tierlog.cli.group import EMPTY, described, edges
+from tierlog.cli.group import EMPTY, described, edges, require_name
 from tierlog.cli.session import known_topic, with_client
 from tierlog.cli.tables import print_table
 from tierlog.cli.times import parse_age, parse_time, show_second
@@ -91,9 +91,14 @@ class Move:
 
     place: TopicPartition
     committed: int | None
-    new: int
+    wanted: int
+    """What was asked for: there may be no such offset."""
     start: int
     end: int
+
+    @property
+    def new(self) -> int:
+        return min(max(self.wanted, self.start), self.end)
 
     @property
     def is_change(self) -> bool:
@@ -101,6 +106,7 @@ class Move:
 
 
 def run_reset(options: ResetOptions) -> None:
+    require_name(options.group)
     if options.execute and options.dry_run:
         raise usage("--execute does it and --dry-run only shows it: say one of them")
 
@@ -154,7 +160,7 @@ async def _moves(client: Client, options: ResetOptions) -> list[Move]:
         Move(
             place=place,
             committed=committed[place].offset if place in committed else None,
-            new=min(max(wanted[place], starts[place]), ends[place]),
+            wanted=wanted[place],
             start=starts[place],
             end=ends[place],
         )
@@ -260,11 +266,26 @@ async def _carry_out(client: Client, group: str, moves: Sequence[Move]) -> None:
 
 
 def show(moves: Sequence[Move], options: ResetOptions) -> None:
+    if (sentence := clamped(moves)) is not None:
+        say(sentence)
     if options.as_json:
         typer.echo(json.dumps(as_value(moves, options)))
         return
     print_table([_row(one) for one in moves], right=("committed", "moves"))
     say(closing(moves, options))
+
+
+def clamped(moves: Sequence[Move]) -> str | None:
+    """Of those that do not go where they were sent."""
+    far = [one for one in moves if one.new != one.wanted]
+    if not far:
+        return None
+    told = [
+        f"{one.place} has offsets {one.start} to {one.end}, not {one.wanted}: {one.new} is taken"
+        for one in far[:NAMED]
+    ]
+    more = [f"and so in {len(far) - NAMED} more partitions"] if len(far) > NAMED else []
+    return "; ".join(told + more)
 
 
 def _row(one: Move) -> dict[str, object]:
@@ -302,6 +323,7 @@ def as_value(moves: Sequence[Move], options: ResetOptions) -> dict[str, Any]:
                 "partition": one.place.partition,
                 "committed": one.committed,
                 "new": one.new,
+                "wanted": one.wanted,
                 "start": one.start,
                 "end": one.end,
             }

@@ -139,7 +139,7 @@ def moment(at_ms: int, now_ms: int, *, step: str = "", why: str = "") -> str:
 
 
 def show_length(ms: float) -> str:
-    """`40 s`, `12 min`, `3 h 20 min`, `5 days`."""
+    """`40 s`, `12 min`, `3 h 20 min`, `6 days 23 h`, `40 days`."""
     seconds = max(round(ms / 1000), 0)
     if seconds < 120:
         return f"{seconds} s"
@@ -149,4 +149,5 @@ def show_length(ms: float) -> str:
     hours, minutes = divmod(minutes, 60)
     if hours < 48:
         return f"{hours} h {minutes} min" if minutes and hours < 10 else f"{hours} h"
-    return f"{hours // 24} days"
+    days, hours = divmod(hours, 24)
+    return f"{days} days {hours} h" if hours and days < 10 else f"{days} days"

@@ -107,6 +107,10 @@ class ColdPrefix:
         """The page of its manifest that `ref` speaks of. What the store raises passes."""
         return await self._pages.get(self.keys, ref)
 
+    def known_page(self, ref: PageRef) -> Page | None:
+        """The same, if it is in memory."""
+        return self._pages.known(self.keys.full(ref.key))
+
     # Changing
 
     async def renew(self) -> None:

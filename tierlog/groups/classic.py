@@ -130,6 +130,8 @@ class ClassicGroup:
         is_inside = join.member_id in self.members or join.member_id in self._pending
         if join.member_id and not is_inside:
             return ErrorCode.UNKNOWN_MEMBER_ID
+        if join.instance_id is not None and known is None and join.member_id in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID  # It is there, but not under that name.
         old_id = known or join.member_id
         if (old_id not in self.members and self._is_full(join)) or self._is_too_much(join, old_id):
             return ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -235,7 +237,7 @@ class ClassicGroup:
         if self.protocol_type != CONSUMER:
             return True
         said, before = (
-            set(subscribed_topics(one.metadata(self.protocol))) for one in (member, old)
+            set(subscribed_topics(one.metadata(self.protocol)) or ()) for one in (member, old)
         )
         return said == before
 
@@ -413,9 +415,11 @@ class ClassicGroup:
         return error
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        if instance_id is not None and (known := self._statics.get(instance_id)) is not None:
-            return ErrorCode.NONE if known == member_id else ErrorCode.FENCED_INSTANCE_ID
-        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+        """Whoever names an instance must be the one that has the name."""
+        known = member_id if instance_id is None else self._statics.get(instance_id)
+        if known is None or known not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if known == member_id else ErrorCode.FENCED_INSTANCE_ID
 
     def check_commit(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         """Whether its members' offsets may be written by whoever says that. An empty group takes

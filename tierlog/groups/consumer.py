@@ -45,11 +45,12 @@ from tierlog.groups.consumer_member import (
 )
 from tierlog.groups.consumer_memory import ConsumerMemory
 from tierlog.groups.formats import StateRecord
+from tierlog.groups.patterns import matched
 from tierlog.groups.values import MEMBER_EPOCH_FROM, Beaten, Left, Refusal
 from tierlog.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Set
 
     from tierlog.coordinator.step import Now
     from tierlog.groups.assigning import Shares
@@ -80,14 +81,25 @@ class ConsumerGroup(ConsumerMemory):
         default = self._limits.consumer_assignors[0]
         return max(sorted(votes), key=lambda one: votes[one]) if votes else default
 
-    def topics_read(self) -> frozenset[str]:
-        return self._subscribed(self.members, self._topics)
+    def topics_read(self, topics: Set[str]) -> frozenset[str]:
+        """Those of `topics` that members subscribe to."""
+        named = {name for one in self.members.values() for name in one.topics if name in topics}
+        public = {name for name in topics - named if not self._topics.is_internal(name)}
+        return frozenset(named).union(
+            *(matched(one, public) for one in self._patterns(self.members))
+        )
 
-    def patterns_in(self, topics: TopicView) -> list[str]:
-        """That members subscribe by, if these topics are new to the group."""
-        if topics.generation == self._topics.generation:
-            return []
-        return [one.regex for one in self.members.values() if one.regex]
+    def patterns_for(self, beat: ConsumerBeat, topics: TopicView) -> Sequence[str]:
+        """That must be matched with these topics to answer it: none, if it changes nothing."""
+        is_plain = beat.epoch > JOINING and beat.regex is None and beat.topics is None
+        is_new = topics.generation != self._topics.generation or self.epoch > self.assignment_epoch
+        if beat.epoch < JOINING or (is_plain and not is_new):
+            return ()
+        patterns = self._patterns(self.members)
+        return list(patterns | {beat.regex} if beat.regex else patterns)
+
+    def _patterns(self, members: Mapping[str, ConsumerMember]) -> set[str]:
+        return {one.regex for one in members.values() if one.regex}
 
     def loaded(self, now: Now) -> None:
         """A coordinator took the group over: every member has a session's time to be heard of."""
@@ -100,6 +112,8 @@ class ConsumerGroup(ConsumerMemory):
 
     def beat(self, beat: ConsumerBeat, topics: TopicView, now: Now, step: GroupStep) -> Beaten:
         """Raises `Refusal`, and `InvalidPattern`: then `step` is to be thrown away."""
+        if topics.generation < self._topics.generation:
+            topics = self._topics  # Another beat has seen newer ones meanwhile.
         if beat.epoch in (LEFT, LEFT_FOR_A_WHILE):
             return self._leave(beat, step)
         member_id = beat.member_id or self._new_id("")
@@ -237,6 +251,17 @@ class ConsumerGroup(ConsumerMemory):
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"the members of a group may say {limits.group_bytes_max} bytes of themselves",
             )
+        self._check_pattern(member.regex, old_id)
+
+    def _check_pattern(self, pattern: str | None, old_id: str | None) -> None:
+        """All of them are matched whenever topics change."""
+        others = self._patterns({key: one for key, one in self.members.items() if key != old_id})
+        if pattern and pattern not in others and len(others) >= self._limits.patterns_max:
+            raise Refusal(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"the members of a group may subscribe by {self._limits.patterns_max} different "
+                "patterns; join some by |, or use more groups",
+            )
 
     # Epochs and targets
 
@@ -251,7 +276,7 @@ class ConsumerGroup(ConsumerMemory):
         if not is_due and topics.generation == self._topics.generation:
             return self.epoch
         found = topics.hash_of(self._subscribed(members, topics))
-        self._topics = topics
+        self._topics = topics.plain
         if not is_due and found == self.topics_hash:
             return self.epoch
         step.records.append(self._epoch_record(self.epoch + 1, found))
@@ -337,10 +362,15 @@ class ConsumerGroup(ConsumerMemory):
             step.records += self._member_tombstones(one)
             self._forget_deadlines(one)
         left = {key: one for key, one in self.members.items() if key not in ids}
-        found = self.topics_hash
-        if self._topics is not topicview.EMPTY:
-            found = self._topics.hash_of(self._subscribed(left, self._topics))
-        step.records.append(self._epoch_record(self.epoch + 1, found))
+        step.records.append(self._epoch_record(self.epoch + 1, self._hash_of(left)))
+
+    def _hash_of(self, left: Mapping[str, ConsumerMember]) -> int:
+        """As it was, where nobody looked at topics or it would take time to match patterns: then a
+        later change of topics may cost an epoch more than it had to."""
+        topics = self._topics
+        if topics is topicview.EMPTY or not all(map(topics.knows, self._patterns(left))):
+            return self.topics_hash
+        return topics.hash_of(self._subscribed(left, topics))
 
     # Offsets
 

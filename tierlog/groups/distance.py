@@ -8,6 +8,7 @@ record itself, read from the log or, through the chunk cache, from the bucket.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tierlog.cold.entry import Entry
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tierlog.broker.node import Node
     from tierlog.broker.partition import Partition
     from tierlog.cold.head import Head, PageRef
+    from tierlog.groups.effort import Effort
     from tierlog.hot import Log
     from tierlog.hot.bytime import Found, Steps
 
@@ -74,7 +76,7 @@ def is_local(partition: Partition, offset: int) -> bool:
     return offset >= partition.log.log_start
 
 
-async def time_at(node: Node, partition: Partition, offset: int) -> int | None:
+async def time_at(node: Node, partition: Partition, offset: int, effort: Effort) -> int | None:
     """Timestamp of the first record from `offset` on. What the store raises passes."""
     cold, proxy = partition.older, node.proxy
     if not is_local(partition, offset) and cold is not None and proxy is not None:
@@ -82,16 +84,19 @@ async def time_at(node: Node, partition: Partition, offset: int) -> int | None:
         if found is not None:
             return found[1]
     start = max(offset, partition.log.log_start)
-    found = await node.searches.run(_first_from(partition.log, Offset(start)))
+    found = await node.searches.run(_first_from(partition.log, Offset(start), effort))
     return None if found is None else found[1]
 
 
-def _first_from(log: Log, offset: Offset) -> Steps[Found | None]:
+def _first_from(log: Log, offset: Offset, effort: Effort) -> Steps[Found | None]:
     for _ in range(BATCHES_MAX):
         batch = log.read(offset, bytes_max=1)
         if not batch:
             return None
-        found = yield first_at_time(batch, ANY_TIME, offset)
+        question = first_at_time(batch, ANY_TIME, offset)
+        if not question.is_small:  # Those are answered in a thread.
+            question = replace(question, look=effort.counted(question.look))
+        found = yield question
         if found is not None:
             return found
         offset = parse_header(batch).next_offset

@@ -53,9 +53,20 @@ class Rates(NamedTuple):
     """How long was looked at."""
 
 
+class Left(NamedTuple):
+    """How long something takes. `seconds` is None for never, or while nobody knows."""
+
+    seconds: float | None
+    is_known: bool = True
+
+
+NEVER: Final = Left(None)
+UNKNOWN: Final = Left(None, is_known=False)
+
+
 class Fate(NamedTuple):
-    """When the records `[base, next_offset)` go, as things stand; wall clock. None: nobody knows,
-    or never."""
+    """When the records `[base, next_offset)` go, as things stand; wall clock. None: never, or
+    nobody knows."""
 
     base: int
     next_offset: int
@@ -64,6 +75,8 @@ class Fate(NamedTuple):
     expires_ms: int | None
     is_open: bool = False
     """They are not sealed or not published yet: when they expire is not decided."""
+    is_drop_known: bool = True
+    is_expiry_known: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +96,8 @@ class Facts:
     fate: Fate | None = None
     retention_ms: int = -1
     """-1: records do not expire by their age."""
+    retention_bytes: int = -1
+    """-1: nor by how many there are."""
     samples: Sequence[Sample] = ()
     """Oldest first, the one of now last."""
 
@@ -113,9 +128,12 @@ class PartitionLag:
     """How long these rates were looked at; 0: they are not known."""
     trend: Trend
     catch_up_s: float | None
-    """None: never at the present rate, or not known."""
+    """None: never at the present rate, or not known; so with the times below."""
+    is_catch_up_known: bool
     local_left_s: float | None
+    is_local_left_known: bool
     retention_left_s: float | None
+    is_retention_left_known: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,14 +151,21 @@ class GroupLag:
     produced_per_s: float | None
     trend: Trend
     catch_up_s: float | None
+    is_catch_up_known: bool
     local_left_s: float | None
+    """The soonest that is known."""
+    is_local_left_known: bool
+    """Of all its partitions."""
     retention_left_s: float | None
+    is_retention_left_known: bool
     partitions: tuple[PartitionLag, ...]
 
 
 def partition_lag(facts: Facts, *, now_ms: int) -> PartitionLag:
     records = max(facts.end - facts.next_offset, 0)
     rates = rates_of(facts.samples)
+    catch_up = catch_up_of(records, rates)
+    local, retention = _local_left(facts, records, now_ms), _retention_left(facts, records, now_ms)
     return PartitionLag(
         topic=facts.topic,
         partition=facts.partition,
@@ -156,9 +181,12 @@ def partition_lag(facts: Facts, *, now_ms: int) -> PartitionLag:
         produced_per_s=None if rates is None else rates.produced,
         watched_s=0.0 if rates is None else rates.over_s,
         trend=trend_of(records, rates),
-        catch_up_s=catch_up_of(records, rates),
-        local_left_s=_local_left(facts, records, now_ms),
-        retention_left_s=_retention_left(facts, records, now_ms),
+        catch_up_s=catch_up.seconds,
+        is_catch_up_known=catch_up.is_known,
+        local_left_s=local.seconds,
+        is_local_left_known=local.is_known,
+        retention_left_s=retention.seconds,
+        is_retention_left_known=retention.is_known,
     )
 
 
@@ -171,28 +199,32 @@ def _seconds(facts: Facts, records: int, now_ms: int) -> float | None:
     return max(now_ms - facts.first_unread_ms, 0) / 1000
 
 
-def _local_left(facts: Facts, records: int, now_ms: int) -> float | None:
+def _local_left(facts: Facts, records: int, now_ms: int) -> Left:
     if not records:
-        return None
+        return NEVER
     if facts.next_offset < facts.local_start:
-        return 0.0
-    return _left(None if facts.fate is None else facts.fate.drops_ms, now_ms)
+        return Left(0.0)
+    fate = facts.fate
+    return UNKNOWN if fate is None else _left(fate.drops_ms, now_ms, is_known=fate.is_drop_known)
 
 
-def _retention_left(facts: Facts, records: int, now_ms: int) -> float | None:
+def _retention_left(facts: Facts, records: int, now_ms: int) -> Left:
     """Where nobody foresees the end of the segment yet, its records live at least as long as
     `retention.ms` says: a segment goes by its newest one."""
     if not records:
-        return None
-    if facts.fate is not None and not facts.fate.is_open:
-        return _left(facts.fate.expires_ms, now_ms)
-    if facts.retention_ms < 0 or facts.first_unread_ms is None:
-        return None
+        return NEVER
+    fate = facts.fate
+    if fate is not None and not fate.is_open:
+        return _left(fate.expires_ms, now_ms, is_known=fate.is_expiry_known)
+    if facts.retention_ms < 0:
+        return NEVER if facts.retention_bytes < 0 else UNKNOWN
+    if facts.first_unread_ms is None:
+        return UNKNOWN
     return _left(facts.first_unread_ms + facts.retention_ms, now_ms)
 
 
-def _left(at_ms: int | None, now_ms: int) -> float | None:
-    return None if at_ms is None else max(at_ms - now_ms, 0) / 1000
+def _left(at_ms: int | None, now_ms: int, *, is_known: bool = True) -> Left:
+    return Left(None if at_ms is None else max(at_ms - now_ms, 0) / 1000, is_known)
 
 
 # Rates
@@ -230,12 +262,15 @@ def trend_of(records: int, rates: Rates | None) -> Trend:
     return Trend.FALLING if difference > 0 else Trend.GROWING
 
 
-def catch_up_of(records: int, rates: Rates | None) -> float | None:
-    if not records:
-        return 0.0
-    if rates is None or trend_of(records, rates) is not Trend.FALLING:
-        return None
-    return records / (rates.consumed - rates.produced)
+def catch_up_of(records: int, rates: Rates | None) -> Left:
+    trend = trend_of(records, rates)
+    if trend is Trend.CAUGHT_UP:
+        return Left(0.0)
+    if rates is None or trend is Trend.UNKNOWN:
+        return UNKNOWN
+    if trend is not Trend.FALLING:
+        return NEVER
+    return Left(records / (rates.consumed - rates.produced))
 
 
 def kept(samples: Sequence[Sample], new: Sample, *, spacing_s: float = 5.0) -> list[Sample]:
@@ -257,6 +292,7 @@ def group_lag(group: str, partitions: Iterable[PartitionLag]) -> GroupLag:
     behind = [one for one in rows if one.records]
     rates = _summed(rows)
     records = sum(one.records for one in rows)
+    catch_up = _slowest([Left(one.catch_up_s, one.is_catch_up_known) for one in behind])
     return GroupLag(
         group=group,
         records=records,
@@ -268,9 +304,12 @@ def group_lag(group: str, partitions: Iterable[PartitionLag]) -> GroupLag:
         consumed_per_s=None if rates is None else rates.consumed,
         produced_per_s=None if rates is None else rates.produced,
         trend=trend_of(records, rates),
-        catch_up_s=_slowest([one.catch_up_s for one in behind]),
+        catch_up_s=catch_up.seconds,
+        is_catch_up_known=catch_up.is_known,
         local_left_s=_soonest(one.local_left_s for one in behind),
+        is_local_left_known=all(one.is_local_left_known for one in behind),
         retention_left_s=_soonest(one.retention_left_s for one in behind),
+        is_retention_left_known=all(one.is_retention_left_known for one in behind),
         partitions=rows,
     )
 
@@ -293,10 +332,13 @@ def _worst_known(seconds: Sequence[float | None]) -> float | None:
     return max((one for one in seconds if one is not None), default=None)
 
 
-def _slowest(seconds: Sequence[float | None]) -> float | None:
-    """A group has caught up when its last partition has."""
-    known = [one for one in seconds if one is not None]
-    return max(known, default=0.0) if len(known) == len(seconds) else None
+def _slowest(times: Sequence[Left]) -> Left:
+    """A group has caught up when its last partition has: never, if one of them never has."""
+    if NEVER in times:
+        return NEVER
+    if UNKNOWN in times:
+        return UNKNOWN
+    return Left(max((one.seconds or 0.0 for one in times), default=0.0))
 
 
 def _soonest(seconds: Iterable[float | None]) -> float | None:

@@ -3,9 +3,10 @@
 One round goes over all groups and partitions, in pieces of some milliseconds, and its result is
 what everybody is told: metrics as of the last round, people as of one that is two seconds old at
 most. However many ask, there is one round at a time. A round asks the store for at most `COLD_MAX`
-times of records that are only there, within `COLD_S`; the next ones go on with others, and what is
-known of a record is not asked again. Nothing is listed. Rounds take 2 % of a core at most: after a
-long one the pause is longer.
+times of records that are only there, and for a few pages of manifests, and waits `COLD_S` for all
+of it; the next ones go on with others, and what is known of a record is not asked again. Nothing is
+listed. Rounds take 2 % of a core at most: after one that took much work the pause is longer, and
+what is told is older. Waiting is no work.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tierlog.errors import TierlogError
 from tierlog.groups.distance import bytes_behind, is_local, time_at
+from tierlog.groups.effort import Effort
 from tierlog.groups.fates import Fates, fate_at
 from tierlog.groups.lag import Facts, GroupLag, Sample, group_lag, kept, partition_lag
 from tierlog.hot.errors import LogError
@@ -32,13 +34,14 @@ logger = logging.getLogger(__name__)
 ROUND_S: Final = 15.0
 """Between two rounds that nobody asked for: the usual pace of scrapes."""
 FRESH_S: Final = 2.0
-"""Whoever asks is told of a round that is no older."""
+"""Whoever asks is told of a round that is no older, unless rounds are much work."""
 SHARE: Final = 50
-"""A round of a second is followed by a pause of as many: 2 % of a core."""
+"""A second of work is followed by a pause of as many: 2 % of a core."""
 A_TURN_S: Final = 0.003
 COLD_MAX: Final = 64
 COLD_AT_ONCE: Final = 8
 COLD_S: Final = 3.0
+"""How long a round waits for the store, whatever it asks for."""
 
 Key = tuple[str, str, int]
 """Group, topic, partition."""
@@ -60,7 +63,8 @@ class Round:
     at_ms: int = -1
     """Wall clock; -1: nobody has looked yet."""
     at_s: float = float("-inf")
-    took_s: float = 0.0
+    work_s: float = 0.0
+    """What it took of a core; waiting does not count."""
     loading: int = 0
     """Shards of the group state that were not loaded then: their groups are not among these."""
 
@@ -102,12 +106,12 @@ class LagWatch:
     async def _run(self) -> None:
         while True:
             await self.fresh()
-            await asyncio.sleep(max(ROUND_S, SHARE * self.latest.took_s))
+            await asyncio.sleep(max(ROUND_S, SHARE * self.latest.work_s))
 
     async def fresh(self) -> Round:
         """A round that is new enough; the one under way, if there is one."""
         clock = self._node.env.clock
-        age_s = max(FRESH_S, SHARE * self.latest.took_s)
+        age_s = max(FRESH_S, SHARE * self.latest.work_s)
         if clock.monotonic() - self.latest.at_s > age_s:
             if self._round is None:
                 self._round = self._node.env.tasks.spawn(self._look(), name="a look at lag")
@@ -124,29 +128,24 @@ class LagWatch:
 
     async def _look(self) -> None:
         clock = self._node.env.clock
-        turns = Turns(clock)
-        began, waited = clock.monotonic(), 0.0
+        effort = Effort(clock)
+        found = await effort.count(self._looked(effort))
+        found.at_s, found.work_s = clock.monotonic(), effort.seconds
+        self.latest = found
+
+    async def _looked(self, effort: Effort) -> Round:
+        turns = Turns(self._node.env.clock)
         loading = self._groups.loading
         committed = await self._committed(turns)
-        cold = []
-        for key, offset in committed.items():
-            if self._must_ask_store(key, offset):
-                cold.append(key)
-            await turns.next()
-        if cold:
-            before = clock.monotonic()
-            first = self._turn % len(cold)
-            self._turn += COLD_MAX  # Whoever moves on is unknown every time: others come first.
-            await self._ask_store((cold[first:] + cold[:first])[:COLD_MAX], committed)
-            waited = clock.monotonic() - before
+        await self._ask_store(committed, turns, effort)
         rows: dict[str, list[Facts]] = {}
         for key, offset in committed.items():
-            facts = await self._facts(key, offset)
+            facts = await self._facts(key, offset, effort)
             if facts is not None:
                 rows.setdefault(key[0], []).append(facts)
             await turns.next()
         await self._forget_others(committed, turns)
-        now_ms = clock.now_ms()  # One for all, so that they can be compared.
+        now_ms = self._node.env.clock.now_ms()  # One for all, so that they can be compared.
         found = {}
         for name, some in rows.items():
             lags = []
@@ -154,8 +153,7 @@ class LagWatch:
                 lags.append(partition_lag(one, now_ms=now_ms))
                 await turns.next()
             found[name] = group_lag(name, lags)
-        ended = clock.monotonic()
-        self.latest = Round(found, now_ms, ended, max(ended - began - waited, 0.0), loading)
+        return Round(found, now_ms, loading=loading)
 
     async def _committed(self, turns: Turns) -> dict[Key, int]:
         """Of each group as of one moment; others commit meanwhile."""
@@ -175,27 +173,30 @@ class LagWatch:
         found = topic.partitions[key[2]]
         return found if found.late is None else None
 
-    async def _facts(self, key: Key, committed: int) -> Facts | None:
+    async def _facts(self, key: Key, committed: int, effort: Effort) -> Facts | None:
         partition = self._partition(key)
         if partition is None:
             return None
         try:
-            return await self._of_partition(key, partition, committed)
+            return await self._of_partition(key, partition, committed, effort)
         except (LogError, TierlogError) as fault:
             logger.info("the lag of %s at %s-%d is not known: %s", *key, fault)
             return None
 
-    async def _of_partition(self, key: Key, partition: Partition, committed: int) -> Facts:
+    async def _of_partition(
+        self, key: Key, partition: Partition, committed: int, effort: Effort
+    ) -> Facts:
         log_start, end = int(partition.log_start), int(partition.high_watermark)
         offset = max(committed, log_start)
         sample = Sample(self._node.env.clock.monotonic(), committed, end)
         self._samples[key] = samples = kept(self._samples.get(key, ()), sample)
         fate, time_ms, size = None, None, 0
         if offset < end:
-            fate = fate_at(await self._fates.of(partition), offset)
-            time_ms = await self._time(key, partition, offset)
+            fate = fate_at(self._fates.of(partition), offset)
+            time_ms = await self._time(key, partition, offset, effort)
             size = bytes_behind(partition, offset)
         config = partition.topic.config
+        expires = "delete" in config.cleanup_policy
         return Facts(
             topic=key[1],
             partition=key[2],
@@ -206,55 +207,86 @@ class LagWatch:
             bytes=size,
             first_unread_ms=time_ms,
             fate=fate,
-            retention_ms=config.retention_ms if "delete" in config.cleanup_policy else -1,
+            retention_ms=config.retention_ms if expires else -1,
+            retention_bytes=config.retention_bytes if expires else -1,
             samples=samples,
         )
 
     # Times of records
 
-    async def _time(self, key: Key, partition: Partition, offset: int) -> int | None:
+    async def _time(
+        self, key: Key, partition: Partition, offset: int, effort: Effort
+    ) -> int | None:
         known = self._times.get(key)
         if known is not None and known[:2] == (offset, _version(partition)):
             return known.time_ms
         if not is_local(partition, offset):
             return None  # It was not its turn, or the store did not answer.
-        return await self._note_time(key, partition, offset)
+        return await self._note_time(key, partition, offset, effort)
 
-    async def _note_time(self, key: Key, partition: Partition, offset: int) -> int | None:
+    async def _note_time(
+        self, key: Key, partition: Partition, offset: int, effort: Effort
+    ) -> int | None:
         version = _version(partition)
-        time_ms = await time_at(self._node, partition, offset)
+        time_ms = await time_at(self._node, partition, offset, effort)
         if time_ms is not None:
             self._times[key] = Known(offset, version, time_ms)
         return time_ms
 
-    def _must_ask_store(self, key: Key, committed: int) -> bool:
-        partition = self._partition(key)
-        if partition is None:
-            return False
+    # What the store is asked
+
+    async def _ask_store(self, committed: dict[Key, int], turns: Turns, effort: Effort) -> None:
+        """For times of records and for fates, side by side: what answers in time."""
+        times, behind = [], {}
+        for key, offset in committed.items():
+            partition = self._partition(key)
+            if (
+                partition is not None
+                and max(offset, partition.log_start) < partition.high_watermark
+            ):
+                behind[partition.topic.id, partition.index] = partition
+                if self._must_ask_for_time(key, partition, offset):
+                    times.append(key)
+            await turns.next()
+        deadline_s = asyncio.get_running_loop().time() + COLD_S
+        await asyncio.gather(
+            self._learn_times(self._whose_turn(times), committed, deadline_s, effort),
+            self._fates.learn(behind.values(), deadline_s=deadline_s, effort=effort),
+        )
+
+    def _must_ask_for_time(self, key: Key, partition: Partition, committed: int) -> bool:
         offset = max(committed, int(partition.log_start))
         if is_local(partition, offset):
             return False
         known = self._times.get(key)
         return known is None or known[:2] != (offset, _version(partition))
 
-    async def _ask_store(self, keys: list[Key], committed: dict[Key, int]) -> None:
-        """Those that answer in time."""
+    def _whose_turn(self, keys: list[Key]) -> list[Key]:
+        if not keys:
+            return []
+        first = self._turn % len(keys)
+        self._turn += COLD_MAX  # Whoever moves on is unknown every time: others come first.
+        return (keys[first:] + keys[:first])[:COLD_MAX]
+
+    async def _learn_times(
+        self, keys: list[Key], committed: dict[Key, int], deadline_s: float, effort: Effort
+    ) -> None:
         waiting = iter(keys)
 
-        async def ask() -> None:
+        async def some() -> None:
             for key in waiting:
                 partition = self._partition(key)
                 if partition is None:
                     continue
                 offset = max(committed[key], int(partition.log_start))
                 try:
-                    await self._note_time(key, partition, offset)
-                except TierlogError as fault:
+                    await self._note_time(key, partition, offset, effort)
+                except (LogError, TierlogError) as fault:
                     logger.info("when %s-%d was written is not known: %s", *key[1:], fault)
 
         try:
-            async with asyncio.timeout(COLD_S):
-                await asyncio.gather(*(ask() for _ in range(COLD_AT_ONCE)))
+            async with asyncio.timeout_at(deadline_s):
+                await asyncio.gather(*(effort.count(some()) for _ in keys[:COLD_AT_ONCE]))
         except TimeoutError:
             logger.info("the store is slow: the lag of some groups has no seconds for now")
 

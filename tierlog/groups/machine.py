@@ -46,7 +46,7 @@ from tierlog.wire.error_codes import ErrorCode
 from tierlog.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 
     from tierlog.coordinator.step import Now
     from tierlog.groups.consumer_formats import ConsumerKey, ConsumerValue
@@ -221,12 +221,11 @@ class GroupMachine:
         return step
 
     def patterns_for(self, beat: ConsumerBeat, topics: TopicView) -> Sequence[str]:
-        """Those that it takes time to match before the beat can be answered."""
+        """Those that must be matched before the beat can be answered; matching takes time."""
         group = self.groups.get(beat.group)
-        needed = [beat.regex] if beat.regex else []
         if isinstance(group, ConsumerGroup):
-            needed += group.patterns_in(topics)
-        return [one for one in needed if not topics.knows(one)] if needed else ()
+            return group.patterns_for(beat, topics)
+        return [beat.regex] if beat.regex else ()
 
     def _consumer_for(self, beat: ConsumerBeat, step: GroupStep) -> ConsumerGroup:
         """An empty classic group makes room for who comes; its offsets stay."""
@@ -315,7 +314,10 @@ class GroupMachine:
         if group is None and not known:
             step.reply(ticket, ErrorCode.GROUP_ID_NOT_FOUND)
             return step
-        read = _topics_read(group)
+        if isinstance(group, ClassicGroup) and _reads_unknown(group):
+            step.reply(ticket, ErrorCode.NON_EMPTY_GROUP)
+            return step
+        read = _topics_read(group, {topic for topic, _ in places})
         errors = []
         for place in places:
             if place[0] in read:
@@ -523,14 +525,23 @@ def _add_tombstone(piece: Piece, group_id: str, place: Place) -> None:
     piece.add(_offset_tombstone(group_id, place), 4 * (len(group_id) + len(place[0])))
 
 
-def _topics_read(group: Group | None) -> Collection[str]:
-    """By members that say so in the words of Kafka's consumers."""
+def _reads_unknown(group: ClassicGroup) -> bool:
+    """Members of another kind than consumers (Connect's workers, for one) have words of their own
+    for what they read."""
+    return not group.is_empty and group.protocol_type != CONSUMER
+
+
+def _topics_read(group: Group | None, topics: Set[str]) -> Collection[str]:
+    """Those of `topics` that members of the group read. Where a member does not say in the words of
+    Kafka's consumers, it may be any of them."""
     if isinstance(group, ConsumerGroup):
-        return group.topics_read()
-    if group is None or group.protocol_type != CONSUMER:
-        return set()
-    return {
-        topic
-        for member in group.members.values()
-        for topic in subscribed_topics(member.metadata(group.protocol))
-    }
+        return group.topics_read(topics)
+    if group is None or group.is_empty:
+        return ()
+    read: set[str] = set()
+    for member in group.members.values():
+        found = subscribed_topics(member.metadata(group.protocol))
+        if found is None:
+            return topics
+        read.update(found)
+    return read

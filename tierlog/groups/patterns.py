@@ -16,7 +16,7 @@ import re2
 from tierlog.errors import Kind, TierlogError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator
+    from collections.abc import Collection, Generator, Iterable
 
 PATTERN_BYTES_MAX: Final = 1 << 20
 """Of a compiled pattern; RE2 refuses what needs more."""
@@ -75,6 +75,12 @@ def steps(
         found.update(name for name in some if is_match(name.encode()) is not None)
         yield
     return Found(frozenset(found), names)
+
+
+def matched(pattern: str, names: Iterable[str]) -> set[str]:
+    """At once, of a few names. Raises `InvalidPattern`."""
+    is_match = compiled(pattern).fullmatch
+    return {name for name in names if is_match(name.encode()) is not None}
 
 
 def compiled(pattern: str) -> re2._Regexp:

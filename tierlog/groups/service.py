@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 TOPIC: Final = "__consumer_offsets"
 EXPIRY_S: Final = 600.0
 """`offsets.retention.check.interval.ms` of Kafka."""
+MATCHING_MAX: Final = 4
+"""Groups whose patterns are matched at the same time; others wait in line."""
 
 CONFIGS: Final = {
     "cleanup.policy": "compact",
@@ -49,6 +51,8 @@ class GroupCoordinator:
         self._owed: list[set[str]] = []
         """For each shard the topics that went and that it has not forgotten yet."""
         self._view = view_of(node.topics)
+        self.matching = asyncio.Semaphore(MATCHING_MAX)
+        """Of beats that match patterns: what they hold meanwhile is beside what is remembered."""
         self._are_gone = asyncio.Event()
         """There are topics whose offsets are to be forgotten."""
         self._making: asyncio.Lock = asyncio.Lock()

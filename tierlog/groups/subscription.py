@@ -21,11 +21,11 @@ class Subscription(Message, versions="0"):
     topics: list[str] = array(string)
 
 
-def subscribed_topics(metadata: bytes) -> list[str]:
+def subscribed_topics(metadata: bytes) -> list[str] | None:
     """None for what is not in these words: clients may say what they like."""
     if len(metadata) < _SHORT.size:
-        return []
+        return None
     try:
         return decode(Subscription, 0, metadata, _SHORT.size)[0].topics
     except WireError:
-        return []
+        return None

@@ -11,10 +11,10 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tierlog.groups.patterns import Matches, steps
+from tierlog.groups.patterns import Found, Matches, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
 
 class KnownTopic(NamedTuple):
@@ -45,25 +45,45 @@ class TopicView:
         """Whether it takes no time to say what it matches."""
         return self._matches.get(pattern) is not None
 
-    def match(self, pattern: str) -> Iterator[None]:
-        """Find out what it matches, in steps. Raises `InvalidPattern`."""
-        found = yield from steps(pattern, self._public, self._latest.get(pattern))
-        self._matches.put(pattern, found)
-        self._latest.put(pattern, found)
+    def match(
+        self, pattern: str, known: Found | None = None
+    ) -> Generator[None, None, frozenset[str]]:
+        """Find out what it matches, in steps. `known` is what it matches among other names. Raises
+        `InvalidPattern`."""
+        found = self._matches.get(pattern)
+        if found is None:
+            known = self._latest.get(pattern) or known
+            found = yield from steps(pattern, self._public, known)
+            self._matches.put(pattern, found)
+            self._latest.put(pattern, found)
+        return found.names
 
     def matching(self, pattern: str) -> frozenset[str]:
-        """Raises `InvalidPattern`."""
-        found = self._matches.get(pattern)
-        while found is None:
-            for _ in self.match(pattern):
-                pass
-            found = self._matches.get(pattern)
-        return found.names
+        """The same at once."""
+        found = self.match(pattern)
+        while True:
+            try:
+                next(found)
+            except StopIteration as stop:
+                names: frozenset[str] = stop.value
+                return names
+
+    def holding(self, before: HeldView | None = None) -> HeldView:
+        """The same topics, for one decision. `before` is one that was begun with other topics."""
+        return HeldView(self, before)
+
+    @property
+    def plain(self) -> TopicView:
+        """That remembers no more than it may, to be kept."""
+        return self
 
     def subscribed(self, topics: Iterable[str], pattern: str | None) -> frozenset[str]:
         """Those that are there, by name or by pattern."""
         named = frozenset(name for name in topics if name in self.by_name)
         return named | self.matching(pattern) if pattern else named
+
+    def is_internal(self, name: str) -> bool:
+        return name in self.by_name and self.by_name[name].is_internal
 
     def ids(self, names: Iterable[str]) -> frozenset[bytes]:
         return frozenset(self.by_name[name].topic_id for name in names)
@@ -77,6 +97,35 @@ class TopicView:
             digest.update(name.encode() + b"\0" + topic.topic_id)
             digest.update(topic.partition_count.to_bytes(4, "big"))
         return int.from_bytes(digest.digest(), "big", signed=True) if names else 0
+
+
+class HeldView(TopicView):
+    """The same view, which forgets nothing that it was asked: a decision may need more patterns
+    than are remembered, and none may go while the others are matched. For a short life."""
+
+    def __init__(self, view: TopicView, before: HeldView | None = None) -> None:
+        # Not as a view is made: everything but the matches is the other one's.
+        self.generation, self.by_name, self.names = view.generation, view.by_name, view.names
+        self._view = view
+        self._held: dict[str, Found] = {}
+        self._before: dict[str, Found] = {} if before is None else before._held
+
+    def knows(self, pattern: str) -> bool:
+        if pattern not in self._held and (found := self._view._matches.get(pattern)) is not None:
+            self._held[pattern] = found
+        return pattern in self._held
+
+    def match(
+        self, pattern: str, known: Found | None = None
+    ) -> Generator[None, None, frozenset[str]]:
+        if not self.knows(pattern):
+            names = yield from self._view.match(pattern, known or self._before.get(pattern))
+            self._held[pattern] = Found(names, self._view._public)
+        return self._held[pattern].names
+
+    @property
+    def plain(self) -> TopicView:
+        return self._view
 
 
 EMPTY: Final = TopicView({})

@@ -208,6 +208,9 @@ class GroupLimits:
     """What all members of a group may say together, and the ids that wait for their owners."""
     pending_max: int = 10_000
     """Ids of a group that were given out and not joined with yet."""
+    patterns_max: int = 100
+    """Different ones that the members of a consumer group subscribe by: each is matched with every
+    topic when topics change, some 10 ms with 10,000 of them."""
     consumer_session_ms: int = 45_000
     consumer_heartbeat_ms: int = 5_000
     consumer_size_max: int = 2**31 - 1

@@ -185,13 +185,11 @@ class Cleaner:
         while start < dirt.end:
             start = await self._clean_round(one, start, dirt.end)
         self.stats.cleanings += 1
-        logger.info(
-            "%s: cleaned up to offset %d, %d bytes became %d",
-            one.name,
-            start,
-            self.stats.read_bytes - before[0],
-            self.stats.written_bytes - before[1],
-        )
+        read = self.stats.read_bytes - before[0]
+        if read:  # Else what was left to clean had no records.
+            written = self.stats.written_bytes - before[1]
+            sentence = "%s: cleaned up to offset %d, %d bytes became %d"
+            logger.info(sentence, one.name, start, read, written)
 
     async def _clean_round(self, one: Candidate, start: Offset, end: Offset) -> Offset:
         """As far as the keys fit into the map; returns how far that was."""

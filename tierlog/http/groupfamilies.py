@@ -53,7 +53,9 @@ def _age(view: NodeView) -> float:
     return inf if watch is None else view.node.env.clock.monotonic() - watch.latest.at_s
 
 
-def _or_never(value: float | None) -> float:
+def _or_never(value: float | None, *, is_known: bool = True) -> float | None:
+    if value is None and not is_known:
+        return None
     return inf if value is None else value
 
 
@@ -121,11 +123,20 @@ GROUPS: Final = (
         labels=LABELS,
     ),
     Family(
+        "tierlog_group_local_seconds_left",
+        "gauge",
+        "Until the first unread record leaves the disk, and comes from the bucket then, if the "
+        "group does not come to it before; 0: it has left. +Inf: it stays, or there is none. "
+        "Nothing while that is not known.",
+        by_group(lambda one: _or_never(one.local_left_s, is_known=one.is_local_left_known)),
+        labels=LABELS,
+    ),
+    Family(
         "tierlog_group_retention_seconds_left",
         "gauge",
         "Until the first unread record is gone for good, if the group does not come to it before; "
-        "+Inf: it stays, or there is none.",
-        by_group(lambda one: _or_never(one.retention_left_s)),
+        "+Inf: it stays, or there is none. Nothing while that is not known.",
+        by_group(lambda one: _or_never(one.retention_left_s, is_known=one.is_retention_left_known)),
         labels=LABELS,
     ),
     Family(

@@ -2,7 +2,7 @@
 
 Groups come by name, some at a time: `next_after` goes on with `?after=NAME`. The numbers are of one
 round of `groups.lagwatch`, at most some seconds old; `at_ms` says of when. docs/lag.md says what
-they mean. Null is "not known", or "never".
+they mean. Null is "not known", or "never": the `is_..._known` beside it says which.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Lag:
         found = await watch.fresh()
         name = request.query.get("group")
         body = many(found, request.query.get("after")) if name is None else one(found, name)
+        # Whoever takes it beside what a broker says can see whether both speak of one cluster.
+        body = {"cluster_id": self._view.node.cluster_id, **body}
         return Response(body=json.dumps(body).encode() + b"\n", content_type="application/json")
 
 

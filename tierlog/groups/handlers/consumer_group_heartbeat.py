@@ -34,10 +34,13 @@ if TYPE_CHECKING:
     from tierlog.broker.request import Answer, Parts
     from tierlog.groups.assigning import Spot
     from tierlog.groups.service import GroupCoordinator
+    from tierlog.groups.topicview import HeldView, TopicView
 
 API: Final = ApiKey.CONSUMER_GROUP_HEARTBEAT
 VERSIONS: Final = (0, 1)
 OWN_ID_FROM: Final = 1
+PASSES_MAX: Final = 5
+"""Over the patterns of a group, while topics or members change."""
 
 
 def answer(frame: memoryview, position: int, call: Call) -> Answer:
@@ -52,10 +55,13 @@ def answer(frame: memoryview, position: int, call: Call) -> Answer:
     try:
         check(request, call.version, groups.consumer_assignors)
         beat = beat_of(request, call)
-        machine = groups.shard_of(beat.group).machine
-        if machine.patterns_for(beat, groups.topic_view):
-            return call.node.env.tasks.spawn(_after_matching(beat, groups, call), name=API.name)
-        told = _told(beat, groups)
+        topics = groups.topic_view
+        if needed := groups.shard_of(beat.group).machine.patterns_for(beat, topics):
+            topics = topics.holding()
+            if not all(map(topics.knows, needed)):
+                work = _after_matching(beat, topics, groups, call)
+                return call.node.env.tasks.spawn(work, name=API.name)
+        told = _told(beat, topics, groups)
         if told.done():
             return _encoded(told.result(), call)
     except (Refusal, TierlogError) as fault:
@@ -63,9 +69,9 @@ def answer(frame: memoryview, position: int, call: Call) -> Answer:
     return call.node.env.tasks.spawn(_later(told, call), name=API.name)
 
 
-def _told(beat: ConsumerBeat, groups: GroupCoordinator) -> asyncio.Future[Any]:
+def _told(beat: ConsumerBeat, topics: TopicView, groups: GroupCoordinator) -> asyncio.Future[Any]:
     """Done at once if nothing had to be written down."""
-    shard, topics = groups.shard_of(beat.group), groups.topic_view
+    shard = groups.shard_of(beat.group)
     return shard.act(lambda ticket, now: shard.machine.consumer_beat(beat, topics, ticket, now))
 
 
@@ -76,19 +82,36 @@ async def _later(told: asyncio.Future[Any], call: Call) -> Parts:
         return _encoded(_refused(fault), call)
 
 
-async def _after_matching(beat: ConsumerBeat, groups: GroupCoordinator, call: Call) -> Parts:
-    """Patterns are matched in steps, between which others have their turn. Topics may change
-    meanwhile: then what is known of the others is not asked again."""
+async def _after_matching(
+    beat: ConsumerBeat, held: HeldView, groups: GroupCoordinator, call: Call
+) -> Parts:
     try:
-        while patterns := groups.shard_of(beat.group).machine.patterns_for(beat, groups.topic_view):
-            for _ in groups.topic_view.match(patterns[0]):
-                await asyncio.sleep(0)
-        return _encoded(await _told(beat, groups), call)
+        async with groups.matching:
+            told = _told(beat, await _matched(beat, held, groups), groups)
+        return _encoded(await told, call)
     except InvalidPattern as fault:
         beaten = Beaten(error=ErrorCode.INVALID_REGULAR_EXPRESSION, sentence=str(fault))
         return _encoded(beaten, call)
     except TierlogError as fault:
         return _encoded(_refused(fault), call)
+
+
+async def _matched(beat: ConsumerBeat, held: HeldView, groups: GroupCoordinator) -> HeldView:
+    """Patterns are matched in steps, between which others have their turn. Topics and members may
+    change meanwhile: then what is known of the others is not asked again. Whose change faster than
+    that are answered by what is known then; the next beat sees the rest."""
+    for _ in range(PASSES_MAX):
+        topics = groups.topic_view
+        if topics.generation != held.generation:
+            held = topics.holding(held)
+        needed = groups.shard_of(beat.group).machine.patterns_for(beat, held)
+        missing = [one for one in needed if not held.knows(one)]
+        if not missing:
+            break
+        for pattern in missing:
+            for _ in held.match(pattern):
+                await asyncio.sleep(0)
+    return held
 
 
 def _refused(fault: Refusal | TierlogError) -> Beaten:

@@ -17,6 +17,8 @@ from tierlog.wire.messages.offset_delete import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tierlog.broker.call import Call
 
 API: Final = ApiKey.OFFSET_DELETE
@@ -25,8 +27,13 @@ VERSIONS: Final = (0, 0)
 
 async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
     places = [
-        (topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
+        (topic.name, one.partition_index)
+        for topic in request.topics
+        for one in topic.partitions
+        if _is_there(topic.name, one.partition_index, call)
     ]
+    if not places and any(topic.partitions for topic in request.topics):
+        return response_of(request, {})  # As Kafka does: the group is not asked then.
     try:
         shard = groups_of(call.node).shard_of(request.group_id)
         errors = await shard.act(
@@ -36,7 +43,18 @@ async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteRespon
         errors = code_of(error)
     if isinstance(errors, ErrorCode):
         return OffsetDeleteResponse(error_code=errors, throttle_time_ms=0, topics=[])
-    by_place = dict(zip(places, errors, strict=True))
+    return response_of(request, dict(zip(places, errors, strict=True)))
+
+
+def _is_there(topic: str, partition: int, call: Call) -> bool:
+    known = call.node.topics.by_name.get(topic)
+    return known is not None and 0 <= partition < len(known.partitions)
+
+
+def response_of(
+    request: OffsetDeleteRequest, errors: Mapping[tuple[str, int], ErrorCode]
+) -> OffsetDeleteResponse:
+    """Places without an error of their own are not there."""
     return OffsetDeleteResponse(
         error_code=ErrorCode.NONE,
         throttle_time_ms=0,
@@ -46,7 +64,9 @@ async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteRespon
                 partitions=[
                     OffsetDeleteResponsePartition(
                         partition_index=one.partition_index,
-                        error_code=by_place[topic.name, one.partition_index],
+                        error_code=errors.get(
+                            (topic.name, one.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        ),
                     )
                     for one in topic.partitions
                 ],
