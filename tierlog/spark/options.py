@@ -132,6 +132,15 @@ class ReadOptions:
     ignored: tuple[str, ...] = field(default=(), compare=False)
     """Options that were given and mean nothing here."""
 
+    @property
+    def topics(self) -> frozenset[str]:
+        """Those that are named; none by a pattern."""
+        if isinstance(self.chosen, SubscribePattern):
+            return frozenset()
+        if isinstance(self.chosen, Subscribe):
+            return frozenset(self.chosen.topics)
+        return frozenset(self.chosen.partitions)
+
 
 def parse_options(
     given: Mapping[str, str], *, mode: Mode, default_store: str | None = None
