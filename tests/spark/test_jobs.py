@@ -205,7 +205,7 @@ def test_convert_lists_what_its_tasks_made_and_ends_when_all_is_done(
         (finding,) = verify(spark, place, topics=[TOPIC]).findings
     finally:
         file.write_bytes(sound)
-    assert finding.kind is Kind.OBJECT_WRONG
+    assert finding.kind is Kind.FILE_WRONG
     assert finding.key.endswith(file.name)
 
 
