@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.fetchproxy.support import HandClock
 from tests.table.batches import range_of
 from tests.table.test_scan import three_batches
 from tests.tamper.bucket import CLUSTER, PLACES, make_bucket
@@ -209,6 +210,28 @@ def test_a_topic_that_is_gone_is_a_loss_or_left_out_until_it_comes_back(
     assert lenient.batch() == [(0, 120)]
 
 
+def test_a_stream_waits_for_a_number_of_offsets_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = Looked(monkeypatch, known(0, 1), fails=True)
+    stream.reader._options = replace(
+        OPTIONS, trigger_offsets_min=10, trigger_delay_max_ms=60_000, trigger_offsets_max=20
+    )
+    stream.reader._clock = clock = HandClock()
+    assert stream.batch() == [(0, 1)]  # As Kafka's source: the first waits for nothing.
+    stream.there = known(0, 10)
+    assert stream.batch() == []
+    stream.there = known(0, 11)
+    assert stream.batch() == [(1, 11)]
+    stream.there = known(0, 12)
+    clock.seconds += 59
+    assert stream.batch() == []
+    clock.seconds += 1
+    assert stream.batch() == [(11, 12)]
+    stream.there = known(0, 99)
+    assert stream.batch() == [(12, 32)]
+
+
 def test_a_loss_is_believed_when_it_was_seen_more_than_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -345,7 +368,10 @@ async def test_a_part_of_a_file_is_refused_for_its_own_dead_letters_alone(tmp_pa
 
 
 def test_a_stream_warns_of_options_that_mean_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    options = parse_options({**GIVEN, "kafka.group.id": "g"}, mode=Mode.STREAM)
+    more = {"kafka.group.id": "g", "kafka.fetch.min.bytes": "1"}
+    options = parse_options({**GIVEN, **more}, mode=Mode.STREAM)
     with caplog.at_level(logging.WARNING):
         streaming.stream_reader(options, ["value"])
-    assert "the option kafka.group.id has no meaning here and is ignored" in caplog.text
+    assert [one.getMessage() for one in caplog.records] == [
+        "options without a meaning here are ignored: kafka.fetch.min.bytes, kafka.group.id"
+    ]

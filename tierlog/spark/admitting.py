@@ -45,5 +45,9 @@ class AdmittingStreamReader(TierlogStreamReader, SupportsTriggerAvailableNow):  
         """For the progress of a query, and nothing is asked for it: what the last look found."""
         return None if self._found is None else nested(self._found)
 
+    def _waits(self, offsets: int) -> bool:
+        """What was there at the start of a run of AvailableNow is all that it will get."""
+        return self._frozen is None and super()._waits(offsets)
+
     def _pinned(self, lacking: Collection[str]) -> dict[PartitionName, Pinned]:
         return super()._pinned(lacking) if self._frozen is None else self._frozen

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from tierlog.env import SystemClock
 from tierlog.spark import losing
 from tierlog.spark.bounds import PartitionName, flattened, nested
 from tierlog.spark.pins import pinning
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tierlog.env import Clock
     from tierlog.spark.options import ReadOptions
     from tierlog.spark.pins import Pinned
     from tierlog.spark.plan import Slice
@@ -53,6 +55,9 @@ class TierlogStreamReader(DataSourceStreamReader):
         """Where the partitions ended at the last look."""
         self._ids: dict[str, str] = {}
         """Of the topics, as far as this reader has seen them."""
+        self._clock: Clock = SystemClock()
+        self._last_batch: float | None = None
+        """When there was enough for one, or it was due."""
 
     def initialOffset(self) -> dict[str, dict[str, int]]:
         return nested(self._initial())
@@ -89,6 +94,8 @@ class TierlogStreamReader(DataSourceStreamReader):
             name: one.earliest if name in lost else seen.get(name, one.earliest)
             for name, one in pinned.items()
         }
+        if not lost and self._waits(sum(self._found.values()) - sum(start.values())):
+            return seen
         ends = self._found if limit is None else limited(start, self._found, limit)
         # A partition that is gone has no end. One that begins again has an end before `seen`.
         return ends | {
@@ -96,6 +103,20 @@ class TierlogStreamReader(DataSourceStreamReader):
             for name in lost
             if name in ends
         }
+
+    def _waits(self, offsets: int) -> bool:
+        """Whether so many are too few for a batch, and none is due. The first never waits."""
+        least, now = self._options.trigger_offsets_min, self._clock.monotonic()
+        if least is None:
+            return False
+        is_due = (
+            self._last_batch is None
+            or (now - self._last_batch) * 1000 >= self._options.trigger_delay_max_ms
+        )
+        if not is_due and offsets < least:
+            return True
+        self._last_batch = now
+        return False
 
     def _looked(
         self, seen: Offsets
