@@ -13,7 +13,8 @@ from tests.table.batches import range_of
 from tests.table.test_scan import three_batches
 from tierlog.cold.audit import Kind, Subject
 from tierlog.cold.layout import PartitionKeys
-from tierlog.env import LocalDisk
+from tierlog.env import LocalDisk, local_env
+from tierlog.objectstore.errors import NoSuchObject
 from tierlog.spark import stores, verifying
 from tierlog.spark.running import grouped
 from tierlog.spark.stores import StorePlace
@@ -91,9 +92,9 @@ def test_the_version_that_was_published_is_asked_for(
     class Noting:
         async def head(self, key: str, *, version_id: str | None = None) -> object:
             asked.append(version_id)
-            raise verifying.NoSuchObject(key)
+            raise NoSuchObject(key)
 
-    bucket = stores.Opened(env=stores.local_env(), store=Noting(), stats=None)  # type: ignore[arg-type]
+    bucket = stores.Opened(env=local_env(), store=Noting(), stats=None)  # type: ignore[arg-type]
 
     def beside(_: StorePlace, work: object) -> object:
         return asyncio.run(work(bucket))  # type: ignore[operator]

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from tierlog.cold.audit_partition import AuditSettings
     from tierlog.cold.layout import PartitionKeys
     from tierlog.env import Tasks
-    from tierlog.objectstore.port import Bytes, Got, ObjectStore
+    from tierlog.objectstore.port import Got, ObjectStore
     from tierlog.table.manifest import Table, TableFile
+    from tierlog.types import Bytes
 
 READ_BYTES = 8 << 20
 TAIL_BYTES = 64 << 10
