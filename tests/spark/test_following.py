@@ -367,6 +367,17 @@ async def test_a_part_of_a_file_is_refused_for_its_own_dead_letters_alone(tmp_pa
             )
 
 
+@pytest.mark.parametrize(("size", "warns"), [(300 << 20, True), (200 << 20, False)])
+def test_one_task_that_reads_a_lot_says_why(
+    caplog: pytest.LogCaptureFixture, size: int, warns: bool
+) -> None:
+    from tierlog.spark.source import warn_of_one_task
+
+    file = ParquetFile(key="k", start=0, end=9, rows=9, size=size // 2)
+    warn_of_one_task([ParquetSlice(name=NAME, start=0, end=9, file=file)] * 2)
+    assert ("tierlog.spark.install(spark)" in caplog.text) is warns
+
+
 def test_a_stream_warns_of_options_that_mean_nothing(caplog: pytest.LogCaptureFixture) -> None:
     more = {"kafka.group.id": "g", "kafka.fetch.min.bytes": "1"}
     options = parse_options({**GIVEN, **more}, mode=Mode.STREAM)
