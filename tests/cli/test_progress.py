@@ -33,6 +33,11 @@ def test_without_a_known_end_the_line_says_neither_share_nor_time() -> None:
     assert line_of(done) == "5 B  5 B/s  1 record"
 
 
+def test_what_counts_no_bytes_has_a_label_instead() -> None:
+    done = Done(records=500, size_bytes=0, share=0.5, seconds=2.0)
+    assert line_of(done, "looking") == "looking  50 %  0:02 left  500 records"
+
+
 def test_nothing_done_yet_is_no_division_by_zero() -> None:
     assert line_of(Done(records=0, size_bytes=0, share=0.0, seconds=0.0)) == "0 B  0 %  0 records"
 

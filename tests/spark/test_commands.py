@@ -55,6 +55,9 @@ def test_convert_verify_and_replay(spark: "SparkSession", node: RunningNode, sto
     said = told(*replay, "--from", "5", "--to", "30", "--key", "k1", "--key", "k2")
     assert said == "commanded-0: 0 records into target, going on from offset 30\n"
     assert {one.key for one in topics.consumed(node, "target")} == {b"k1", b"k2"}
+    # Who says that there was no earlier run is believed.
+    said = told(*replay, "--from", "5", "--to", "30", "--key", "k1", "--key", "k2", "--fresh")
+    assert said == "commanded-0: 17 records into target\n"
 
 
 def test_what_cannot_be_done_is_told_in_a_sentence(

@@ -1,7 +1,11 @@
 """The same rows, whoever reads: `tierlog.spark.read`, `format("tierlog")`, Spark's own Kafka source
 and a real consumer; for random topics, random bounds, across Parquet, raw segments and hot tail.
+
+An example takes some seconds of Spark, so there are three; TIERLOG_EQUALITY_EXAMPLES=100 asks for
+more.
 """
 
+import os
 import random
 from itertools import combinations, count
 from typing import TYPE_CHECKING, Any
@@ -27,11 +31,12 @@ if TYPE_CHECKING:
 
 pytestmark = MARKS
 _numbers = count()
+EXAMPLES = int(os.environ.get("TIERLOG_EQUALITY_EXAMPLES", "3"))
 
 
 @given(topics.topics(), st.lists(topics.bounds, min_size=2, max_size=2))
 @settings(
-    max_examples=3,
+    max_examples=EXAMPLES,
     # Each example takes seconds: shrinking one would take an hour, and the bytes are printed.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=list(HealthCheck),

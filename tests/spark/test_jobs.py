@@ -15,13 +15,14 @@ from tests.spark.session import MARKS
 from tierlog.cold.audit import Kind
 from tierlog.config import Address
 from tierlog.records.attributes import Codec
-from tierlog.spark import converting, replaying
+from tierlog.spark import converting, replaying, resuming
 from tierlog.spark.bounds import PartitionName
 from tierlog.spark.converting import convert
 from tierlog.spark.errors import NotReadable
 from tierlog.spark.options import Mode, parse_options
 from tierlog.spark.reading import plan
-from tierlog.spark.replaying import SOURCE_HEADER, replay
+from tierlog.spark.replaying import replay
+from tierlog.spark.resuming import SOURCE_HEADER
 from tierlog.spark.stores import StorePlace, with_store
 from tierlog.spark.verifying import verify
 from tierlog.table.settings import TableSettings
@@ -169,8 +170,8 @@ def test_a_replay_needs_a_target_that_fits(
 )
 def test_a_header_of_others_says_nothing(value: bytes) -> None:
     name = PartitionName("jobs", 0)
-    assert replaying.source_offset(value, name, "r") is None
-    assert replaying.source_offset(b"jobs/0/7/r", name, "r") == 7
+    assert resuming.source_offset(value, name, "r") is None
+    assert resuming.source_offset(b"jobs/0/7/r", name, "r") == 7
 
 
 def test_convert_lists_what_its_tasks_made_and_ends_when_all_is_done(
@@ -205,7 +206,7 @@ def test_convert_lists_what_its_tasks_made_and_ends_when_all_is_done(
         (finding,) = verify(spark, place, topics=[TOPIC]).findings
     finally:
         file.write_bytes(sound)
-    assert finding.kind is Kind.OBJECT_WRONG
+    assert finding.kind is Kind.FILE_WRONG
     assert finding.key.endswith(file.name)
 
 

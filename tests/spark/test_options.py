@@ -76,6 +76,8 @@ def test_names_have_no_case(name: str, random: object) -> None:
         "s3.region": "eu-central-1",
         "clusterId": "abc",
         "subscribe": "orders",
+        "kafka.security.protocol": "plaintext",
+        "maxTriggerDelay": "5m",
     }
     flags = {"failOnDataLoss", "includeHeaders", "includeLineage", "pushFilters"}
     text = texts.get(name, "true" if name in flags else "1")
@@ -143,7 +145,7 @@ def test_what_to_read_is_named_in_exactly_one_way() -> None:
         ({"kafka.bootstrap.servers": ""}, "names no broker"),
         ({"store": "/data"}, "file:///path or s3://"),
         ({"s3.endpoint": "127.0.0.1:9000"}, "must be a URL"),
-        ({"minOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger"),
+        ({"minOffsetsPerTrigger": "0"}, "from 1 on"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_what_to_do(more: dict[str, str], says: str) -> None:
@@ -163,6 +165,69 @@ def test_what_kafka_refuses_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", IGNORED)
 def test_what_has_no_meaning_is_taken_and_told(name: str) -> None:
     assert batch(**{name.lower(): "7"}).ignored == (name,)
+
+
+def test_every_setting_of_kafkas_consumer_has_an_answer() -> None:
+    """Names as the jar of a client has them; what Spark's Kafka source takes is not "unknown"."""
+    names = [
+        "check.crcs",
+        "client.dns.lookup",
+        "connections.max.idle.ms",
+        "default.api.timeout.ms",
+        "fetch.min.bytes",
+        "group.instance.id",
+        "max.poll.interval.ms",
+        "metric.reporters",
+        "partition.assignment.strategy",
+        "receive.buffer.bytes",
+        "retry.backoff.ms",
+    ]
+    found = batch(**{f"kafka.{name}": "1" for name in names})
+    assert found.ignored == tuple(sorted(f"kafka.{name}" for name in names))
+
+
+def test_plain_text_is_what_there_is() -> None:
+    name = "kafka.security.protocol"
+    assert batch(**{name: "plaintext"}).ignored == ()
+    for protocol in ("SSL", "SASL_SSL", "SASL_PLAINTEXT"):
+        said = refused({**LEAST, name: protocol})
+        assert f"{name} cannot be '{protocol}': brokers are asked in plain text" in said
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sasl.jaas.config", "sasl.mechanism", "ssl.truststore.location", "security.providers"],
+)
+def test_what_would_need_security_is_refused_by_name_with_the_reason(name: str) -> None:
+    said = refused({**LEAST, f"kafka.{name}": "x"})
+    assert f"kafka.{name} is not supported: brokers are asked in plain text" in said
+
+
+def test_a_misspelt_setting_of_kafka_is_refused_with_the_nearest_name() -> None:
+    said = refused({**LEAST, "kafka.fetch.min.byte": "1"})
+    assert said == "there is no option kafka.fetch.min.byte; did you mean kafka.fetch.min.bytes?"
+
+
+def test_a_stream_may_wait_for_a_number_of_offsets() -> None:
+    found = stream(minOffsetsPerTrigger="100", maxOffsetsPerTrigger="200", maxTriggerDelay="5m")
+    assert (found.trigger_offsets_min, found.trigger_delay_max_ms) == (100, 300_000)
+    assert stream(minOffsetsPerTrigger="100").trigger_delay_max_ms == 900_000
+    more = {"minOffsetsPerTrigger": "100", "maxOffsetsPerTrigger": "50"}
+    assert "minOffsetsPerTrigger is 100, more than" in refused({**LEAST, **more}, Mode.STREAM)
+    assert batch(minOffsetsPerTrigger="100").ignored == ("minOffsetsPerTrigger",)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("1500", 1500), ("20ms", 20), ("3 s", 3000), ("2min", 120_000), ("1H", 3_600_000)],
+)
+def test_durations_are_written_as_spark_writes_them(text: str, ms: int) -> None:
+    assert stream(maxTriggerDelay=text).trigger_delay_max_ms == ms
+
+
+@pytest.mark.parametrize("text", ["", "soon", "1.5h", "-1s", "5 weeks"])
+def test_a_duration_that_is_none_is_refused(text: str) -> None:
+    assert "as 500ms, 30s, 15m" in refused({**LEAST, "maxTriggerDelay": text}, Mode.STREAM)
 
 
 def test_the_same_option_twice_is_refused_unless_it_says_the_same() -> None:

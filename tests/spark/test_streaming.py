@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.compat.cold import eventually, make_cold
+from tests.compat.drivers.confluent import Confluent
 from tests.compat.node import RunningNode
 from tests.spark import topics
 from tests.spark.session import ENVIRONMENT, MARKS, ROOT
@@ -229,6 +231,30 @@ def test_a_stream_with_a_broker_goes_on_into_the_hot_tail(
     rows = topics.consumed(node, name)
     assert len(rows) == 135
     assert sunk(spark, tmp_path) == Counter((one.partition, one.offset) for one in rows)
+
+
+def test_a_topic_that_is_made_anew_ends_a_stream_or_is_read_from_its_beginning(
+    spark: "SparkSession", node: RunningNode, tmp_path: Path
+) -> None:
+    name, topic = made(node)
+    query = started(frame(spark, node, name), tmp_path)
+    try:
+        query.processAllAvailable()
+        Confluent().admin(node.address).delete(name)
+        # Longer than what was read: offsets alone do not tell.
+        longer = tuple(written(number, 11) for number in range(12))
+        topics.make(node, name, replace(topic, cold=longer))
+        with pytest.raises(Exception, match=f"{name}.*(is gone|made anew).*new checkpoint"):
+            query.awaitTermination(PATIENCE_S)
+    finally:
+        query.stop()
+    Confluent().admin(node.address).delete(name)
+    topics.make(node, name, replace(topic, cold=(written(0, 7), written(1, 8))))
+    with pytest.raises(Exception, match="ends at offset 7, and the stream has read it up to 60"):
+        drained(frame(spark, node, name), tmp_path)
+    drained(frame(spark, node, name, failOnDataLoss="false"), tmp_path)
+    assert sum(sunk(spark, tmp_path).values()) == 120 + 15
+    assert offsets_of(tmp_path)[-1] == {name: {"0": 7, "1": 8}}
 
 
 def test_a_stream_refuses_an_end(spark: "SparkSession", node: RunningNode, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What an audit says of a table, on tables that a node has made."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,8 @@ from tests.table.test_keeper import spoilt
 from tests.table.test_mending import Items, cut, filled, flip, lose
 from tierlog.cold.audit import Finding, Kind, Subject, TableAudit
 from tierlog.cold.audit_partition import AuditSettings
-from tierlog.table.audit import TableAuditor
+from tierlog.table import audit as table_audit
+from tierlog.table.audit import ObjectReader, TableAuditor, objects_of
 
 SUBJECT = Subject("orders", TOPIC_ID, 0)
 
@@ -55,6 +57,24 @@ def test_what_is_wrong_with_a_file_is_told(
         key = KEYS.full(files[1].key)
         spoil(bucket_of(node).shelf.items, key)
         assert told((await audited(node, is_deep=is_deep)).findings) == [(kind, key, 1)]
+
+    play_tables(scenario)
+
+
+@pytest.mark.parametrize("tail_bytes", [8, 64 << 10])
+def test_a_file_with_another_number_of_rows_than_its_table_says_is_told(
+    monkeypatch: pytest.MonkeyPatch, tail_bytes: int
+) -> None:
+    """Its bytes are those that were published."""
+    monkeypatch.setattr(table_audit, "TAIL_BYTES", tail_bytes)
+
+    async def scenario(node: TableNode) -> None:
+        (file,) = await filled(node, 1)
+        reader = ObjectReader(node.store, node.env.tasks, KEYS, SUBJECT, AuditSettings())
+        for rows, due in ((file.rows, None), (file.rows + 8, "1 rows instead of 9")):
+            (one,) = objects_of(replace(file, rows=rows))
+            found = await reader.stat_and_read(one)
+            assert (found and found.found) == due
 
     play_tables(scenario)
 

@@ -25,12 +25,13 @@ class Done:
     seconds: float
 
 
-def line_of(done: Done) -> str:
-    """`12.3 MB  45 %  1.2 MB/s  0:12 left  10,000 records`"""
-    parts = [show_bytes(done.size_bytes)]
+def line_of(done: Done, label: str = "") -> str:
+    """`12.3 MB  45 %  1.2 MB/s  0:12 left  10,000 records`; of what counts no bytes, the label
+    instead of these."""
+    parts = [label or show_bytes(done.size_bytes)]
     if done.share is not None:
         parts.append(f"{min(done.share, 1.0):.0%}".replace("%", " %"))
-    if done.seconds > 0:
+    if done.seconds > 0 and not label:
         parts.append(f"{show_bytes(done.size_bytes / done.seconds)}/s")
     if done.share and done.seconds > 0:
         left_s = done.seconds * max(1.0 - done.share, 0.0) / done.share
@@ -67,11 +68,14 @@ def show_seconds(seconds: float) -> str:
 class Progress:
     """Counts, and draws while `stream` is a terminal."""
 
-    def __init__(self, stream: TextIO, clock: Clock, *, draws: bool = True) -> None:
+    def __init__(
+        self, stream: TextIO, clock: Clock, *, draws: bool = True, label: str = ""
+    ) -> None:
         self.records = 0
         self.size_bytes = 0
         self._stream = stream
         self._clock = clock
+        self._label = label
         self._draws = draws and stream.isatty()
         self._began = clock.monotonic()
         self._drawn = 0.0
@@ -87,7 +91,7 @@ class Progress:
         if self._draws and now - self._began >= SILENT_S and now - self._drawn >= REDRAW_S:
             self._drawn = now
             self._visible = True
-            self._stream.write(WIPE + line_of(self.done(share)))
+            self._stream.write(WIPE + line_of(self.done(share), self._label))
             self._stream.flush()
 
     def wipe(self) -> None:

@@ -87,6 +87,10 @@ def replay(
     cold_only: Annotated[
         bool, typer.Option("--cold-only", help="The end is the end of the store, not of the log.")
     ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="There was no earlier run: do not read TARGET to find it."),
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     store: StoreUrl = None,
     cluster_id: ClusterId = None,
@@ -111,5 +115,6 @@ def replay(
             keys=None if key is None else tuple(one.encode() for one in key),
             bootstrap=bootstrap,
             cold_only=cold_only,
+            fresh=fresh,
         )
         run_replay(where, wanted, as_json=as_json)

@@ -54,6 +54,7 @@ class Replay:
     keys: tuple[bytes, ...] | None
     bootstrap: str
     cold_only: bool
+    fresh: bool
 
 
 def _watched(master: str | None) -> "tuple[SparkSession, Callable[[int, int], None], Progress]":
@@ -172,6 +173,14 @@ def run_replay(where: Where, wanted: Replay, *, as_json: bool) -> None:
     spark, watch, progress = _watched(where.master)
     from tierlog.spark.replaying import replay, run_of
 
+    looking = Progress(sys.stderr, SystemClock(), label="looking for an earlier run")
+
+    def look_watch(done: int, total: int) -> None:
+        looking.records = done
+        looking.draw(done / total if total else None)
+        if done >= total:
+            looking.wipe()
+
     try:
         found = replay(
             spark,
@@ -181,9 +190,12 @@ def run_replay(where: Where, wanted: Replay, *, as_json: bool) -> None:
             keys=wanted.keys,
             # As it was written: "2h" is another moment when it is asked again.
             run=run_of(wanted.start, wanted.end, wanted.keys),
+            is_fresh=wanted.fresh,
             watcher=watch,
+            look_watcher=look_watch,
         )
     finally:
+        looking.wipe()
         progress.wipe()
     if as_json:
         rows = [

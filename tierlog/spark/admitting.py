@@ -16,9 +16,11 @@ from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found]
 )
 
 from tierlog.spark.bounds import PartitionName, flattened, nested
-from tierlog.spark.streaming import TierlogStreamReader
+from tierlog.spark.streaming import TierlogStreamReader, may_lack
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tierlog.spark.pins import Pinned
 
 
@@ -27,7 +29,7 @@ class AdmittingStreamReader(TierlogStreamReader, SupportsTriggerAvailableNow):  
     """As it was when a run of AvailableNow began."""
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._frozen = self._pinned()
+        self._frozen = self._pinned(may_lack(self._options, {}))
 
     def getDefaultReadLimit(self) -> Any:
         limit = self._options.trigger_offsets_max
@@ -43,5 +45,9 @@ class AdmittingStreamReader(TierlogStreamReader, SupportsTriggerAvailableNow):  
         """For the progress of a query, and nothing is asked for it: what the last look found."""
         return None if self._found is None else nested(self._found)
 
-    def _pinned(self) -> dict[PartitionName, Pinned]:
-        return super()._pinned() if self._frozen is None else self._frozen
+    def _waits(self, offsets: int) -> bool:
+        """What was there at the start of a run of AvailableNow is all that it will get."""
+        return self._frozen is None and super()._waits(offsets)
+
+    def _pinned(self, lacking: Collection[str]) -> dict[PartitionName, Pinned]:
+        return super()._pinned(lacking) if self._frozen is None else self._frozen

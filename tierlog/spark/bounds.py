@@ -4,6 +4,7 @@ Offsets in JSON have Kafka's two signs: -2 is the earliest, -1 the latest.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -94,6 +95,17 @@ def parse_number(option: str, text: str, *, least: int, what: str) -> int:
             option, f"{option} is '{text}'; it must be a whole number from {least} on: {what}"
         )
     return int(plain)
+
+
+UNITS_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_duration(option: str, text: str) -> int:
+    """In milliseconds. As Spark writes it: 500ms, 30s, 15m; a plain number is milliseconds."""
+    found = re.fullmatch(r"([0-9]+)\s*([a-z]*)", text.strip().lower(), re.ASCII)
+    if found is None or found[2] not in UNITS_MS or int(found[1]) > NUMBER_MAX:
+        raise OptionRefused(option, f"{option} is '{text}'; write it as 500ms, 30s, 15m, 1h or 1d")
+    return int(found[1]) * UNITS_MS[found[2]]
 
 
 def parse_flag(option: str, text: str) -> bool:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from tierlog.config import Address, InvalidConfig, parse_address, store_folder
 from tierlog.config.store import check_endpoint
-from tierlog.spark import bounds
+from tierlog.spark import bounds, kafkasettings
 from tierlog.spark.bounds import Bound, Edge, Offsets, PartitionName, Times
 from tierlog.spark.errors import OptionRefused
 
@@ -57,10 +57,14 @@ CHOICES = ("assign", "subscribe", "subscribePattern")
 OURS = ("store", "clusterId", "includeLineage", "pushFilters", "s3.endpoint", "s3.region")
 """Not of Kafka's source."""
 
+OF_TRIGGERS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+"""Without a meaning in a batch."""
+
 OBEYED = (
     *CHOICES,
     *OURS,
     "kafka.bootstrap.servers",
+    kafkasettings.PROTOCOL,
     "startingTimestamp",
     "startingOffsetsByTimestamp",
     "startingOffsets",
@@ -72,7 +76,7 @@ OBEYED = (
     "includeHeaders",
     "minPartitions",
     "maxRecordsPerPartition",
-    "maxOffsetsPerTrigger",
+    *OF_TRIGGERS,
 )
 
 IGNORED = (
@@ -80,19 +84,10 @@ IGNORED = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     "groupIdPrefix",
-    "kafka.group.id",
-    "kafka.client.id",
-    "kafka.client.rack",
-    "kafka.isolation.level",
-    "kafka.max.poll.records",
-    "kafka.session.timeout.ms",
-    "kafka.heartbeat.interval.ms",
-    "kafka.request.timeout.ms",
-    "kafka.fetch.max.bytes",
-    "kafka.max.partition.fetch.bytes",
+    *kafkasettings.TUNING,
 )
 """Taken so that a query needs no change, and without a meaning here: there is no consumer to tune,
-and no group. Of isolation levels there is one: records of aborted transactions are left out."""
+and no group."""
 
 REFUSED = {
     "kafka.auto.offset.reset": "say where to begin with startingOffsets",
@@ -100,8 +95,6 @@ REFUSED = {
     "kafka.value.deserializer": "values are bytes; decode them with DataFrame functions",
     "kafka.enable.auto.commit": "nothing is committed",
     "kafka.interceptor.classes": "there is no consumer to intercept",
-    "minOffsetsPerTrigger": "batches are not held back; use maxOffsetsPerTrigger, or a trigger",
-    "maxTriggerDelay": "it goes with minOffsetsPerTrigger, which is not supported",
     "path": "load() takes no path: name topics with subscribe, and the bucket with store",
 }
 """With what to do instead. The first five are refused by Kafka's source, too."""
@@ -127,10 +120,23 @@ class ReadOptions:
     partitions_min: int | None = None
     partition_records_max: int | None = None
     trigger_offsets_max: int | None = None
+    trigger_offsets_min: int | None = None
+    """A stream waits for so many, unless it has waited for the time below."""
+    trigger_delay_max_ms: int = 15 * 60 * 1000
+    """As in Kafka's source."""
     s3_endpoint: str = ""
     s3_region: str = ""
     ignored: tuple[str, ...] = field(default=(), compare=False)
     """Options that were given and mean nothing here."""
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Those that are named; none by a pattern."""
+        if isinstance(self.chosen, SubscribePattern):
+            return frozenset()
+        if isinstance(self.chosen, Subscribe):
+            return frozenset(self.chosen.topics)
+        return frozenset(self.chosen.partitions)
 
 
 def parse_options(
@@ -145,6 +151,7 @@ def parse_options(
         )
     endpoint = known.get("s3.endpoint", "")
     _check_place(store, endpoint)
+    _check_protocol(known)
     return ReadOptions(
         store=store,
         chosen=_chosen(known),
@@ -160,6 +167,8 @@ def parse_options(
         partitions_min=_count(known, "minPartitions"),
         partition_records_max=_count(known, "maxRecordsPerPartition"),
         trigger_offsets_max=_count(known, "maxOffsetsPerTrigger"),
+        trigger_offsets_min=_least(known),
+        trigger_delay_max_ms=bounds.parse_duration(*_delay(known)),
         s3_endpoint=endpoint,
         s3_region=known.get("s3.region", ""),
         ignored=tuple(sorted(_meaningless(known, mode))),
@@ -171,6 +180,8 @@ def canonical(given: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for spelt, text in given.items():
         name = _CANONICAL.get(spelt.lower())
+        if kafkasettings.needs_security(spelt):
+            raise OptionRefused(spelt, f"{spelt} is not supported: {kafkasettings.NO_SECURITY}")
         if name is None:
             raise _unknown(spelt)
         if name in REFUSED:
@@ -195,6 +206,12 @@ def _check_place(store: str, endpoint: str) -> None:
         check_endpoint(endpoint)
     except InvalidConfig as error:
         raise OptionRefused("store", str(error)) from None
+
+
+def _check_protocol(known: Mapping[str, str]) -> None:
+    name = kafkasettings.PROTOCOL
+    if known.get(name, kafkasettings.PLAINTEXT).strip().upper() != kafkasettings.PLAINTEXT:
+        raise OptionRefused(name, f"{name} cannot be '{known[name]}': {kafkasettings.NO_SECURITY}")
 
 
 def _chosen(known: Mapping[str, str]) -> Chosen:
@@ -339,8 +356,20 @@ def _count(known: Mapping[str, str], name: str) -> int | None:
     )
 
 
+def _least(known: Mapping[str, str]) -> int | None:
+    name, other = "minOffsetsPerTrigger", "maxOffsetsPerTrigger"
+    least, most = _count(known, name), _count(known, other)
+    if least is not None and most is not None and least > most:
+        raise OptionRefused(name, f"{name} is {least}, more than {other}, which is {most}")
+    return least
+
+
+def _delay(known: Mapping[str, str]) -> tuple[str, str]:
+    return "maxTriggerDelay", known.get("maxTriggerDelay", "15m")
+
+
 def _meaningless(known: Mapping[str, str], mode: Mode) -> list[str]:
     found = [name for name in known if name in IGNORED]
-    if mode is Mode.BATCH and "maxOffsetsPerTrigger" in known:
-        found.append("maxOffsetsPerTrigger")
+    if mode is Mode.BATCH:
+        found += (name for name in OF_TRIGGERS if name in known)
     return found

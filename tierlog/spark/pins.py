@@ -15,7 +15,7 @@ import asyncio
 import re
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tierlog.cold import codec
 from tierlog.cold.bucketview import BucketView, Place
@@ -30,7 +30,14 @@ from tierlog.spark.segments import raw_segment
 from tierlog.table.reading import read_table
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Collection,
+        Coroutine,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
 
     from tierlog.client import Client
     from tierlog.cold.entry import Entry
@@ -42,8 +49,10 @@ if TYPE_CHECKING:
     from tierlog.table.manifest import Table
 
 
+T = TypeVar("T")
+
 ASKS_AT_ONCE = 16
-"""Partitions whose manifests are asked for side by side."""
+"""Partitions that are asked about side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +89,15 @@ class Pins:
         *,
         left_out: Collection[PartitionName] = (),
         with_tables: bool = True,
+        may_lack: Collection[str] = (),
     ) -> dict[PartitionName, Pinned]:
         """Every partition that is chosen, by name, but for those that are left out. Who asks for
-        ends alone needs no tables. Raises `NotReadable`."""
-        places = await self._places(options.chosen)
+        ends alone needs no tables. Raises `NotReadable`, also for topics that are not there, but
+        for those that may lack."""
+        places = await self._places(options.chosen, may_lack)
         places = {name: one for name, one in places.items() if name not in left_out}
-        at_once = asyncio.Semaphore(ASKS_AT_ONCE)
-        manifests = await asyncio.gather(
-            *(self._manifests(one, at_once, with_tables=with_tables) for one in places.values())
+        manifests = await side_by_side(
+            self._manifests(one, with_tables=with_tables) for one in places.values()
         )
         cold = {
             name: (place, *found)
@@ -100,24 +110,25 @@ class Pins:
         }
 
     async def _manifests(
-        self, place: Place, at_once: asyncio.Semaphore, *, with_tables: bool
+        self, place: Place, *, with_tables: bool
     ) -> tuple[Head | None, Table | None]:
-        async with at_once:
-            try:
-                got = await self.view.store.get(place.keys.head)
-            except NoSuchObject:
-                return None, None
-            head = codec.decode_head(got.data, key=place.keys.head)
-            if not with_tables:
-                return head, None
-            return head, await read_table(self.view.store, place.keys)
+        try:
+            got = await self.view.store.get(place.keys.head)
+        except NoSuchObject:
+            return None, None
+        head = codec.decode_head(got.data, key=place.keys.head)
+        if not with_tables:
+            return head, None
+        return head, await read_table(self.view.store, place.keys)
 
     # Which partitions
 
-    async def _places(self, chosen: Chosen) -> dict[PartitionName, Place]:
+    async def _places(
+        self, chosen: Chosen, may_lack: Collection[str]
+    ) -> dict[PartitionName, Place]:
         cluster_id = await self._cluster()
         known = await self._topics(cluster_id)
-        wanted = _wanted(chosen, known)
+        wanted = _wanted(chosen, known, may_lack)
         return {
             name: Place(
                 cluster_id=cluster_id,
@@ -156,15 +167,13 @@ class Pins:
         if self._client is not None:
             listed = await hottail.offsets_at(self._client, asked)
             return {name: None if at < 0 else at for name, at in listed.items()}
-        found: dict[PartitionName, int | None] = {}
-        for name, ms in asked.items():
-            one = pinned[name]
-            found[name] = (
-                None
-                if one.head is None
-                else await bytime.first_offset(self.view, one.place, one.head, ms)
-            )
-        return found
+        found = await side_by_side(self._time(pinned[name], ms) for name, ms in asked.items())
+        return dict(zip(asked, found, strict=True))
+
+    async def _time(self, one: Pinned, ms: int) -> int | None:
+        if one.head is None:
+            return None
+        return await bytime.first_offset(self.view, one.place, one.head, ms)
 
     async def spans(
         self, options: ReadOptions, pinned: Mapping[PartitionName, Pinned]
@@ -184,20 +193,20 @@ class Pins:
     async def slices(
         self, spans: Sequence[Span], pinned: Mapping[PartitionName, Pinned]
     ) -> list[Slice]:
-        found: list[Slice] = []
-        for span in spans:
-            one = pinned[span.name]
-            start, end = span.cold
-            files = await tables.files_between(
-                self.view.store, one.keys, one.table, start=start, end=end
-            )
-            segments: dict[str, RawSegment] = {}
-            for low, high in uncovered(start, end, files):
-                assert one.head is not None, "what is cold has a HEAD"
-                async for entry in entries_between(self.view, one.place, one.head, low, high):
-                    segments[entry.key] = raw_segment(one.keys, entry)
-            found += slices_of(span, files, list(segments.values()))
-        return found
+        found = await side_by_side(self._slices(span, pinned[span.name]) for span in spans)
+        return [one for some in found for one in some]
+
+    async def _slices(self, span: Span, one: Pinned) -> list[Slice]:
+        start, end = span.cold
+        files = await tables.files_between(
+            self.view.store, one.keys, one.table, start=start, end=end
+        )
+        segments: dict[str, RawSegment] = {}
+        for low, high in uncovered(start, end, files):
+            assert one.head is not None, "what is cold has a HEAD"
+            async for entry in entries_between(self.view, one.place, one.head, low, high):
+                segments[entry.key] = raw_segment(one.keys, entry)
+        return slices_of(span, files, list(segments.values()))
 
     async def check_dead(self, options: ReadOptions, slices: Sequence[Slice]) -> None:
         """Whoever reads files that lack records should know it, as whoever reads the segments does.
@@ -208,6 +217,17 @@ class Pins:
                 if not one.is_whole:
                     lost = await deadletters.records_between(self.view.store, one)
                 resolving.check_dead(options, one, lost)
+
+
+async def side_by_side(works: Iterable[Coroutine[object, object, T]]) -> list[T]:
+    """What each returns, in order; so many run at a time."""
+    at_once = asyncio.Semaphore(ASKS_AT_ONCE)
+
+    async def one(work: Coroutine[object, object, T]) -> T:
+        async with at_once:
+            return await work
+
+    return await asyncio.gather(*map(one, works))
 
 
 async def entries_between(
@@ -257,29 +277,34 @@ def _pinned(
     return Pinned(name=name, place=place, head=head, table=table, earliest=earliest, latest=latest)
 
 
-def _wanted(chosen: Chosen, known: Mapping[str, tuple[str, list[int]]]) -> list[PartitionName]:
+def _wanted(
+    chosen: Chosen, known: Mapping[str, tuple[str, list[int]]], may_lack: Collection[str]
+) -> list[PartitionName]:
     if isinstance(chosen, SubscribePattern):
         pattern = re.compile(chosen.pattern)
         topics = [topic for topic in sorted(known) if pattern.fullmatch(topic)]
         return [PartitionName(topic, each) for topic in topics for each in known[topic][1]]
     names = chosen.topics if isinstance(chosen, Subscribe) else tuple(chosen.partitions)
     for topic in names:
-        if topic not in known:
+        if topic not in known and topic not in may_lack:
             raise NotReadable(_no_topic(topic, known))
     if isinstance(chosen, Assign):
-        return _assigned(chosen, known)
-    return [PartitionName(topic, each) for topic in names for each in known[topic][1]]
+        return _assigned(chosen, known, may_lack)
+    there = [topic for topic in names if topic in known]
+    return [PartitionName(topic, each) for topic in there for each in known[topic][1]]
 
 
-def _assigned(chosen: Assign, known: Mapping[str, tuple[str, list[int]]]) -> list[PartitionName]:
-    found = [
-        PartitionName(topic, each) for topic, some in chosen.partitions.items() for each in some
-    ]
-    for name in found:
-        if name.partition not in known[name.topic][1]:
+def _assigned(
+    chosen: Assign, known: Mapping[str, tuple[str, list[int]]], may_lack: Collection[str]
+) -> list[PartitionName]:
+    found: list[PartitionName] = []
+    for topic, some in chosen.partitions.items():
+        there = known[topic][1] if topic in known else []
+        found += (PartitionName(topic, each) for each in some if each in there)
+        lacking = [each for each in some if each not in there]
+        if lacking and topic not in may_lack:
             raise NotReadable(
-                f"there is no partition {name.partition} of {name.topic}, which has "
-                f"{len(known[name.topic][1])}"
+                f"there is no partition {lacking[0]} of {topic}, which has {len(there)}"
             )
     return found
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import sys
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from tierlog.spark.errors import OptionRefused, SparkMissing
@@ -126,8 +126,9 @@ def frame_of(spark: SparkSession, planned: Planned) -> DataFrame:
     if whole := [one for one in parquet if one.is_whole]:
         parts.append(_native(spark, place, columns, whole))
     if edges := [one for one in parquet if not one.is_whole]:
-        spans = [span for span in planned.spans if any(one.name == span.name for one in edges)]
-        parts.append(_native(spark, place, columns, edges, within(spans)))
+        names = {one.name for one in edges}
+        spans = [span for span in planned.spans if span.name in names]
+        parts.append(_native(spark, place, columns, edges, partial(within, spark, spans)))
     if others:
         parts.append(_by_tasks(spark, planned.options, columns, others))
     if not parts:
@@ -156,7 +157,7 @@ def _native(
     place: StorePlace,
     columns: Sequence[str],
     slices: Sequence[ParquetSlice],
-    wanted: Column | None = None,
+    cut: Callable[[DataFrame], DataFrame] | None = None,
 ) -> DataFrame:
     from tierlog.spark.columns import ddl_of
 
@@ -164,9 +165,7 @@ def _native(
     paths = list(dict.fromkeys(place.path_of(one.file.key) for one in slices))
     needed = list(dict.fromkeys((*columns, "topic", "partition", "offset")))
     found = spark.read.schema(ddl_of(needed)).parquet(*paths)
-    if wanted is not None:
-        found = found.where(wanted)
-    return found.select(*columns)
+    return (found if cut is None else cut(found)).select(*columns)
 
 
 def _point_s3a(spark: SparkSession, place: StorePlace) -> None:
@@ -184,18 +183,40 @@ def _point_s3a(spark: SparkSession, place: StorePlace) -> None:
             conf.set(f"fs.s3a.bucket.{bucket}.{name}", value)
 
 
-def within(spans: Sequence[Span]) -> Column:
-    """Rows of these spans, in a form that Parquet's statistics understand."""
+TERMS_MAX = 32
+"""Of a filter. Spark walks it term in term: 300 took seconds to plan, 500 overflowed its stack; and
+what it makes of long lists of partitions the JVM may refuse to load."""
+
+
+def within(spark: SparkSession, spans: Sequence[Span], frame: DataFrame) -> DataFrame:
+    """Rows of these spans. A filter in a form that Parquet's statistics understand; where that
+    would be a long one, a join with the bounds, behind a filter of what they have in common."""
     from pyspark.sql import functions as f
 
-    def one(span: Span) -> Column:
-        offset = f.col("offset")
-        is_partition = (f.col("partition") == span.name.partition) & (
-            f.col("topic") == span.name.topic
+    if len(spans) <= TERMS_MAX:
+        return frame.where(reduce(lambda left, right: left | right, map(_term, spans)))
+    offset = f.col("offset")
+    near = frame.where(
+        (offset >= min(one.start for one in spans)) & (offset < max(one.end for one in spans))
+    )
+    bounds = f.broadcast(
+        spark.createDataFrame(
+            [(one.name.topic, one.name.partition, one.start, one.end) for one in spans],
+            "of_topic string, of_partition int, start bigint, end bigint",
         )
-        return is_partition & (offset >= span.start) & (offset < span.end)
+    )
+    # A partition has one span: no row is there twice.
+    is_same = (f.col("topic") == f.col("of_topic")) & (f.col("partition") == f.col("of_partition"))
+    is_within = (offset >= f.col("start")) & (offset < f.col("end"))
+    return near.join(bounds, is_same & is_within, "inner")
 
-    return reduce(lambda left, right: left | right, map(one, spans))
+
+def _term(span: Span) -> Column:
+    from pyspark.sql import functions as f
+
+    offset = f.col("offset")
+    is_partition = (f.col("partition") == span.name.partition) & (f.col("topic") == span.name.topic)
+    return is_partition & (offset >= span.start) & (offset < span.end)
 
 
 def _by_tasks(

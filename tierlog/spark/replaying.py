@@ -4,8 +4,8 @@ Chosen by offsets or times, in the words of a read, and by keys. Key, value, hea
 partition are kept; each record gets the header `tierlog.source`, "topic/partition/offset/run". One
 task for each partition, so its records keep their order. At least once: a task that is run again
 asks the target for the last `tierlog.source` of its partition and run and goes on behind it, and so
-does whoever runs the job again. `run` names bounds and keys as they were given: another question to
-the same history is another run, and is answered from its beginning.
+does whoever runs the job again: `resuming`. `run` names bounds and keys as they were given: another
+question to the same history is another run, and is answered from its beginning.
 
     source offsets   ..  [ 7  8  9 10 11 )       task dies after 9 was acknowledged, or not
     target                 7  8  9               the next try finds 9 in the target: goes on with 10
@@ -20,13 +20,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from tierlog.client import Producer, ProducerSettings
-from tierlog.client.data import EARLIEST, LATEST
-from tierlog.records.record import Record, decode_records
-from tierlog.spark import hottail
-from tierlog.spark.bounds import PartitionName
+from tierlog.spark import hottail, resuming
 from tierlog.spark.errors import NotReadable
-from tierlog.spark.plan import HotSlice, Slice, bytes_of
+from tierlog.spark.plan import Slice, bytes_of
 from tierlog.spark.reading import plan
+from tierlog.spark.resuming import SOURCE_HEADER, Looked
 from tierlog.spark.running import run_tasks
 from tierlog.spark.slices import Reading, rows_of
 from tierlog.spark.stores import apart, place_of
@@ -39,12 +37,10 @@ if TYPE_CHECKING:
 
     from tierlog.client import Client
     from tierlog.config import Address
+    from tierlog.spark.bounds import PartitionName
     from tierlog.spark.options import ReadOptions
     from tierlog.spark.running import Watcher
 
-SOURCE_HEADER = "tierlog.source"
-LOOK_BACK = 256
-"""Records of the target that are read first to find the last of ours; doubled until found."""
 COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 
 
@@ -59,6 +55,7 @@ class ReplayTask:
     reading: Reading
     keys: frozenset[bytes] | None
     run: str
+    since: Looked
 
     @property
     def size(self) -> int:
@@ -82,12 +79,15 @@ def replay(
     brokers: Sequence[Address],
     keys: Collection[bytes] | None = None,
     run: str | None = None,
+    is_fresh: bool = False,
     watcher: Watcher | None = None,
+    look_watcher: Watcher | None = None,
 ) -> list[Replayed]:
     """`target` must exist, with as many partitions as the source has, and take create times.
 
     Calls with the same `run` go on where the last one ended; by default it is made of bounds and
-    keys.
+    keys. `is_fresh` says that there was none before: the target is not read to find it.
+    `look_watcher` is told how many offsets of the target were looked at, and how many there are.
     """
     planned = plan(options)
     by_name: dict[PartitionName, list[Slice]] = {}
@@ -100,6 +100,11 @@ def replay(
         brokers=options.brokers,
         fail_on_data_loss=options.fail_on_data_loss,
     )
+    run = run or run_of(options.start, options.end, keys)
+    looking = partial(
+        _looked, target, tuple(brokers), sorted(by_name), run, is_fresh=is_fresh, on=look_watcher
+    )
+    looked = apart(looking)
     tasks = [
         ReplayTask(
             name=name,
@@ -108,7 +113,8 @@ def replay(
             brokers=tuple(brokers),
             reading=reading,
             keys=None if keys is None else frozenset(keys),
-            run=run or run_of(options.start, options.end, keys),
+            run=run,
+            since=looked[name],
         )
         for name, slices in sorted(by_name.items())
     ]
@@ -138,6 +144,19 @@ async def _check_target(
         )
 
 
+async def _looked(
+    target: str,
+    brokers: Sequence[Address],
+    names: Sequence[PartitionName],
+    run: str,
+    *,
+    is_fresh: bool,
+    on: Watcher | None,
+) -> dict[PartitionName, Looked]:
+    async with hottail.connected(brokers) as client:
+        return await resuming.look(client, target, names, run, is_fresh=is_fresh, watcher=on)
+
+
 # On executors
 
 
@@ -147,7 +166,7 @@ def run_task(task: ReplayTask) -> Replayed:
 
 async def _replayed(task: ReplayTask) -> Replayed:
     async with hottail.connected(task.brokers) as client:
-        last = await last_source(client, task.target, task.name, task.run)
+        last = await resuming.last_since(client, task.target, task.name, task.run, task.since)
         start = None if last is None else last + 1
         records = await _sent(client, task, start or 0)
     return Replayed(name=task.name, records=records, resumed_at=start)
@@ -194,41 +213,3 @@ def _records(
     for offset, key, value, headers, at in zip(*columns, ms, strict=True):
         pairs = tuple((one["key"], one["value"]) for one in headers or ())
         yield offset, at, key, value, pairs
-
-
-async def last_source(client: Client, target: str, name: PartitionName, run: str) -> int | None:
-    """The offset of `name` that the target took last in this run; None: it has none."""
-    partition = name.partition
-    first = (await client.list_offsets(target, {partition: EARLIEST}))[partition].offset
-    end = (await client.list_offsets(target, {partition: LATEST}))[partition].offset
-    back, behind = LOOK_BACK, end
-    while behind > first:
-        start = max(first, end - back)
-        wanted = HotSlice(name=PartitionName(target, partition), start=start, end=behind)
-        found = await _newest(client, wanted, name, run)
-        if found is not None:
-            return found
-        behind, back = start, 2 * back
-    return None
-
-
-async def _newest(client: Client, one: HotSlice, name: PartitionName, run: str) -> int | None:
-    found: int | None = None
-    async for _, batch in hottail.batches_of(client, one):
-        for record in decode_records(batch):
-            if one.start <= record.offset < one.end:
-                offsets = [source_offset(value, name, run) for value in _sources(record)]
-                found = next((at for at in offsets if at is not None), found)
-    return found
-
-
-def _sources(record: Record) -> list[bytes]:
-    return [value or b"" for header, value in record.headers if header == SOURCE_HEADER]
-
-
-def source_offset(value: bytes, name: PartitionName, run: str) -> int | None:
-    """Of a header that is ours; None of any other."""
-    words = value.decode("utf-8", "replace").split("/")
-    if len(words) != 4 or (words[0], words[1], words[3]) != (name.topic, str(name.partition), run):
-        return None
-    return int(words[2]) if words[2].isascii() and words[2].isdigit() else None

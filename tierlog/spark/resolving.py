@@ -91,8 +91,9 @@ def check_dead(options: ReadOptions, one: ParquetSlice, records: int) -> None:
 
 
 def warn_of_ignored(options: ReadOptions) -> None:
-    for name in options.ignored:
-        logger.warning("the option %s has no meaning here and is ignored", name)
+    if options.ignored:
+        names = ", ".join(options.ignored)
+        logger.warning("options without a meaning here are ignored: %s", names)
 
 
 def _placed(

@@ -26,6 +26,10 @@ Result = TypeVar("Result")
 
 LOOK_S = 0.2
 
+GROUP_BYTES, GROUP_COUNT = 64 << 20, 256
+"""Of things that share a task. Starting one, and a client of the store in it, takes longer than
+reading a small object; and what is lost with a task is done again."""
+
 
 def job_session(master: str | None = None) -> SparkSession:
     """The running session, or one of its own: as spark-submit says, else this machine's cores."""
@@ -41,6 +45,26 @@ def job_session(master: str | None = None) -> SparkSession:
     if master is not None:
         building = building.master(master)
     return building.getOrCreate()
+
+
+def grouped(
+    things: Sequence[Thing],
+    *,
+    size_of: Callable[[Thing], int],
+    bytes_max: int = GROUP_BYTES,
+    count_max: int = GROUP_COUNT,
+) -> list[list[Thing]]:
+    """Neighbours together, in order. One that is too large is alone."""
+    found: list[list[Thing]] = []
+    size = 0
+    for one in things:
+        own = size_of(one)
+        if not found or size + own > bytes_max or len(found[-1]) >= count_max:
+            found.append([])
+            size = 0
+        found[-1].append(one)
+        size += own
+    return found
 
 
 def run_tasks(

@@ -15,6 +15,7 @@ know `spark.tierlog.store`.
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING, ClassVar
 
@@ -40,6 +41,10 @@ NAME = "tierlog"
 STORE_VARIABLE = "TIERLOG_STORE"
 UNKNOWN_STORE = "file:///unknown"
 """In place of a store that only the task will know."""
+ONE_TASK_BYTES = 256 << 20
+"""From which on it matters that nobody shares the work: four times what a task reads otherwise."""
+
+logger = logging.getLogger(__name__)
 
 
 class SlicesPartition(InputPartition):
@@ -152,6 +157,7 @@ class TierlogReader(DataSourceReader):
                 self._given, mode=Mode.BATCH, default_store=_store_of_the_task()
             )
             slices = self._slices(options)
+            warn_of_one_task(slices)
         reading = reading_of(options, self._columns)
         for one in slices:
             yield from rows_of(reading, one)
@@ -170,6 +176,19 @@ class PushingReader(TierlogReader):
         from tierlog.spark.pruning import pruned
 
         return pruned(super()._slices(options), self._filters)
+
+
+def warn_of_one_task(slices: Sequence[Slice]) -> None:
+    """In the log of the executor, where somebody looks who wonders why one task runs on."""
+    from tierlog.spark.plan import bytes_of
+
+    size = sum(map(bytes_of, slices))
+    if size > ONE_TASK_BYTES:
+        logger.warning(
+            "one task reads %d MB: the driver does not know the store; call "
+            "tierlog.spark.install(spark), or give the option store, for many tasks",
+            size // 10**6,
+        )
 
 
 def _store_of_the_task() -> str:

@@ -1,41 +1,40 @@
 """`tierlog spark verify`: every byte of history against what was published, in parallel.
 
 The driver walks the manifests: pages, chain, contiguity, and what the store lists. Tasks read the
-objects whole: the very audit of `tierlog verify --deep` for segments, and for Parquet files size,
-SHA-256 and the number of rows. Nothing is written.
+objects whole, by the very audits of `tierlog verify --deep`: that of segments, and for Parquet
+files size, SHA-256 and the number of rows, for their dead letters size and SHA-256, each in the
+version that TABLE names. Nothing is written.
+
+Small objects share a task, and so a client of the store.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
-from tierlog.cold.audit import Finding, Kind, Subject
+from tierlog.cold.audit import Finding, Subject
 from tierlog.cold.audit_object import ObjectAudit
-from tierlog.cold.audit_partition import ask
+from tierlog.cold.audit_partition import AuditSettings, ask
 from tierlog.cold.bucketview import BucketView, Place
 from tierlog.cold.walk import Walk
 from tierlog.objectstore.errors import NoSuchObject
-from tierlog.objectstore.port import Span
 from tierlog.spark.errors import NotReadable
-from tierlog.spark.running import run_tasks
+from tierlog.spark.running import grouped, run_tasks
 from tierlog.spark.stores import StorePlace, with_store
+from tierlog.table.audit import ObjectReader, TableObject, objects_of
 from tierlog.table.reading import open_table
-from tierlog.types import Offset, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import SparkSession
 
     from tierlog.cold.entry import Entry
+    from tierlog.cold.layout import PartitionKeys
     from tierlog.spark.running import Watcher
     from tierlog.spark.stores import Opened
-    from tierlog.table.manifest import TableFile
-
-PIECE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +50,15 @@ class SegmentTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTask:
-    key: str
+    """A Parquet file, or its dead letters."""
+
+    keys: PartitionKeys
     subject: Subject
-    file: TableFile
+    object: TableObject
 
     @property
     def size(self) -> int:
-        return self.file.size
+        return self.object.size
 
 
 Task: TypeAlias = SegmentTask | FileTask
@@ -88,14 +89,18 @@ def verify(
     """All topics, unless some are named."""
     partitions, tasks, findings = with_store(place, partial(_walked, cluster_id, topics))
     found = run_tasks(
-        spark, tasks, partial(check, place), size_of=lambda one: one.size, watcher=watcher
+        spark,
+        grouped(tasks, size_of=lambda one: one.size),
+        partial(check, place),
+        size_of=lambda some: sum(one.size for one in some),
+        watcher=watcher,
     )
     return VerifyReport(
         partitions=partitions,
         segments=sum(isinstance(one, SegmentTask) for one in tasks),
-        files=sum(isinstance(one, FileTask) for one in tasks),
+        files=sum(isinstance(one, FileTask) and not one.object.is_dead for one in tasks),
         bytes=sum(one.size for one in tasks),
-        findings=(*findings, *(one for one in found if one is not None)),
+        findings=(*findings, *(one for some in found for one in some)),
     )
 
 
@@ -152,8 +157,9 @@ async def _partition(
     table = await open_table(bucket.store, place.keys)
     if table is not None:
         tasks += (
-            FileTask(key=place.keys.full(file.key), subject=subject, file=file)
+            FileTask(keys=place.keys, subject=subject, object=one)
             for file in await table.all_files()
+            for one in objects_of(file)
         )
     return tasks, list(walk.findings)
 
@@ -161,10 +167,22 @@ async def _partition(
 # On executors
 
 
-def check(place: StorePlace, one: Task) -> Finding | None:
+def check(place: StorePlace, some: Sequence[Task]) -> list[Finding]:
+    """What is wrong with any of them; the store is opened once."""
+
+    async def work(bucket: Opened) -> list[Finding]:
+        found = [await _checked(one, bucket) for one in some]
+        return [one for one in found if one is not None]
+
+    return with_store(place, work)
+
+
+async def _checked(one: Task, bucket: Opened) -> Finding | None:
     if isinstance(one, SegmentTask):
-        return with_store(place, partial(_segment, one))
-    return with_store(place, partial(_file, one))
+        return await _segment(one, bucket)
+    settings = AuditSettings(is_deep=True)
+    reader = ObjectReader(bucket.store, bucket.env.tasks, one.keys, one.subject, settings)
+    return await reader.stat_and_read(one.object)
 
 
 async def _segment(one: SegmentTask, bucket: Opened) -> Finding | None:
@@ -174,39 +192,13 @@ async def _segment(one: SegmentTask, bucket: Opened) -> Finding | None:
         fault = await audit.run()
     if fault is None:
         return None
-    return _finding(
-        one, fault.kind, fault.expected, fault.found, one.entry.base, one.entry.next_offset
-    )
-
-
-async def _file(one: FileTask, bucket: Opened) -> Finding | None:
-    start, end = one.file.start, one.file.end
-    try:
-        stat = await bucket.store.head(one.key)
-    except NoSuchObject:
-        due = f"{one.file.size} bytes"
-        return _finding(one, Kind.OBJECT_MISSING, due, "there is none", start, end)
-    digest = sha256()
-    for at in range(0, stat.size, PIECE_BYTES):
-        span = Span(Position(at), Position(min(at + PIECE_BYTES, stat.size)))
-        digest.update((await bucket.store.get(one.key, span=span)).data)
-    if stat.size == one.file.size and digest.hexdigest() == one.file.sha256:
-        return None
-    due = f"{one.file.size} bytes, SHA-256 {one.file.sha256}"
-    found = f"{stat.size} bytes, SHA-256 {digest.hexdigest()}"
-    return _finding(one, Kind.OBJECT_WRONG, due, found, start, end)
-
-
-def _finding(
-    one: Task, kind: Kind, expected: str, found: str, start: Offset, end: Offset
-) -> Finding:
     return Finding(
-        kind=kind,
+        kind=fault.kind,
         key=one.key,
-        expected=expected,
-        found=found,
+        expected=fault.expected,
+        found=fault.found,
         topic=one.subject.topic,
         partition=one.subject.partition,
-        start=start,
-        end=end,
+        start=one.entry.base,
+        end=one.entry.next_offset,
     )

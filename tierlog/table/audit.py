@@ -1,12 +1,16 @@
 """Audits the table of a partition from the bucket alone: TABLE, its pages, and its files.
 
 Files must be there with the size that was published: one LIST for each thousand. A deep audit reads
-them to their end and compares their SHA-256. What is found while TABLE is replaced is looked at
-again. Losing a table loses nothing: the log is the truth.
+them to their end, compares their SHA-256, and asks their footers for the number of rows. What is
+found while TABLE is replaced is looked at again. Losing a table loses nothing: the log is the
+truth.
+
+`ObjectReader` is the deep part alone, for whoever spreads the objects over machines.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,12 +32,15 @@ if TYPE_CHECKING:
     from tierlog.env import Tasks
     from tierlog.objectstore.port import Got, ObjectStore
     from tierlog.table.manifest import Table, TableFile
+    from tierlog.types import Bytes
 
 READ_BYTES = 8 << 20
+TAIL_BYTES = 64 << 10
+"""Of a Parquet file, read for its footer: as much as most need."""
 ROUNDS_MAX = 3
 
 
-class _Object(NamedTuple):
+class TableObject(NamedTuple):
     """One that TABLE lists: a file, or its dead letters."""
 
     key: str
@@ -41,6 +48,101 @@ class _Object(NamedTuple):
     size: int
     sha256: str
     file: TableFile
+
+    @property
+    def is_dead(self) -> bool:
+        return self.key != self.file.key
+
+
+class ObjectReader:
+    """Reads objects of a table whole, and says what is wrong with them."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        tasks: Tasks,
+        keys: PartitionKeys,
+        subject: Subject,
+        settings: AuditSettings,
+    ) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._keys = keys
+        self._subject = subject
+        self._settings = settings
+
+    async def stat_and_read(self, one: TableObject) -> Finding | None:
+        """Of an object that nobody has listed."""
+        try:
+            stat = await self._store.head(self._full(one), version_id=one.version_id)
+            return self.size_wrong(one, stat.size) or await self.read(one)
+        except NoSuchObject:
+            return self.missing(one)
+
+    def missing(self, one: TableObject) -> Finding:
+        return self._complaint(one, Kind.FILE_MISSING, "there is none")
+
+    def size_wrong(self, one: TableObject, size: int) -> Finding | None:
+        return None if size == one.size else self._complaint(one, Kind.FILE_WRONG, f"{size} bytes")
+
+    async def read(self, one: TableObject) -> Finding | None:
+        """As `read_agreed`: the same wrong bytes twice are damage."""
+        seen: set[str] = set()
+        for _ in range(READS_MAX):
+            digest = await self._digest(one)
+            if digest == one.sha256 or digest in seen:
+                self._settings.on_bytes(one.size)
+                if digest == one.sha256:
+                    return await self._rows_wrong(one)
+                return self._complaint(one, Kind.FILE_WRONG, f"SHA-256 {digest}")
+            seen.add(digest)
+        raise differs(self._full(one))
+
+    async def _digest(self, one: TableObject) -> str:
+        digest = sha256()
+        for at in range(0, one.size, READ_BYTES):
+            data = await self._get(one, at, min(at + READ_BYTES, one.size))
+            await self._tasks.in_thread(digest.update, data)
+        return digest.hexdigest()
+
+    async def _rows_wrong(self, one: TableObject) -> Finding | None:
+        """TABLE says how many there are, and the file whose bytes are those of TABLE may not."""
+        if one.is_dead:
+            return None
+        tail = await self._get(one, max(0, one.size - TAIL_BYTES), one.size)
+        footer = int.from_bytes(tail[-8:-4], "little") + 8
+        if len(tail) < footer <= one.size:
+            tail = await self._get(one, one.size - footer, one.size)
+        try:
+            rows = await self._tasks.in_thread(_rows_in, tail)
+        except (ValueError, OSError) as error:  # As Arrow says it.
+            return self._complaint(one, Kind.FILE_WRONG, f"a footer that cannot be read: {error}")
+        if rows == one.file.rows:
+            return None
+        return self._complaint(one, Kind.FILE_WRONG, f"{rows} rows instead of {one.file.rows}")
+
+    async def _get(self, one: TableObject, start: int, end: int) -> Bytes:
+        span = Span(Position(start), Position(end))
+        if self._settings.before_read is not None:
+            await self._settings.before_read(span.size)
+        got = await self._store.get(self._full(one), span=span, version_id=one.version_id)
+        return got.data
+
+    def _full(self, one: TableObject) -> str:
+        return self._keys.full(one.key)
+
+    def _complaint(self, one: TableObject, kind: Kind, found: str) -> Finding:
+        due = f"{one.size} bytes, SHA-256 {one.sha256}"
+        return _finding(self._subject, kind, self._full(one), due, found, one.file)
+
+
+def _rows_in(tail: Bytes) -> int:
+    """Of a Parquet file, as its end says."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows: int = pq.read_metadata(pa.BufferReader(tail)).num_rows
+    return rows
 
 
 class TableAuditor:
@@ -109,6 +211,13 @@ class _Round:
         self._table = table
         self._read_bytes = 0
 
+        def on_bytes(size: int) -> None:
+            self._read_bytes += size
+            settings.on_bytes(size)
+
+        counting = replace(settings, on_bytes=on_bytes)
+        self._reader = ObjectReader(store, tasks, keys, subject, counting)
+
     async def run(self) -> TableAudit:
         keys, table, subject = self._keys, self._table, self._subject
         if (table.topic_id, table.partition) != (subject.topic_id, subject.partition):
@@ -121,7 +230,7 @@ class _Round:
             due = "pages as TABLE refers to them"
             return _wrong(_finding(subject, Kind.TABLE_WRONG, keys.table, due, str(fault)))
         sizes = await self._sizes()
-        found = [await self._look(one, sizes) for file in files for one in _objects(file)]
+        found = [await self._look(one, sizes) for file in files for one in objects_of(file)]
         return TableAudit(
             files=len(files),
             bytes=table.bytes,
@@ -136,55 +245,25 @@ class _Round:
             for stat in page
         }
 
-    async def _look(self, one: _Object, sizes: dict[str, int]) -> Finding | None:
+    async def _look(self, one: TableObject, sizes: dict[str, int]) -> Finding | None:
         size = sizes.get(one.key)
         try:
             if one.version_id is not None:  # A listing has none.
-                stat = await self._store.head(self._full(one), version_id=one.version_id)
-                size = stat.size
+                full = self._keys.full(one.key)
+                size = (await self._store.head(full, version_id=one.version_id)).size
             if size is None:
-                return self._complaint(one, Kind.FILE_MISSING, "there is none")
-            if size != one.size:
-                return self._complaint(one, Kind.FILE_WRONG, f"{size} bytes")
-            return await self._read(one) if self._settings.is_deep else None
+                return self._reader.missing(one)
+            wrong = self._reader.size_wrong(one, size)
+            if wrong is not None or not self._settings.is_deep:
+                return wrong
+            return await self._reader.read(one)
         except NoSuchObject:
-            return self._complaint(one, Kind.FILE_MISSING, "there is none")
-
-    async def _read(self, one: _Object) -> Finding | None:
-        """As `read_agreed`: the same wrong bytes twice are damage."""
-        seen: set[str] = set()
-        for _ in range(READS_MAX):
-            digest = await self._digest(one)
-            if digest == one.sha256 or digest in seen:
-                self._read_bytes += one.size
-                self._settings.on_bytes(one.size)
-                if digest == one.sha256:
-                    return None
-                return self._complaint(one, Kind.FILE_WRONG, f"SHA-256 {digest}")
-            seen.add(digest)
-        raise differs(self._full(one))
-
-    async def _digest(self, one: _Object) -> str:
-        digest = sha256()
-        for at in range(0, one.size, READ_BYTES):
-            span = Span(Position(at), Position(min(at + READ_BYTES, one.size)))
-            if self._settings.before_read is not None:
-                await self._settings.before_read(span.size)
-            got = await self._store.get(self._full(one), span=span, version_id=one.version_id)
-            await self._tasks.in_thread(digest.update, got.data)
-        return digest.hexdigest()
-
-    def _full(self, one: _Object) -> str:
-        return self._keys.full(one.key)
-
-    def _complaint(self, one: _Object, kind: Kind, found: str) -> Finding:
-        due = f"{one.size} bytes, SHA-256 {one.sha256}"
-        return _finding(self._subject, kind, self._full(one), due, found, one.file)
+            return self._reader.missing(one)
 
 
-def _objects(file: TableFile) -> list[_Object]:
-    found = [_Object(file.key, file.version_id, file.size, file.sha256, file)]
-    found += (_Object(one.key, None, one.size, one.sha256, file) for one in file.dead)
+def objects_of(file: TableFile) -> list[TableObject]:
+    found = [TableObject(file.key, file.version_id, file.size, file.sha256, file)]
+    found += (TableObject(one.key, None, one.size, one.sha256, file) for one in file.dead)
     return found
 
 
