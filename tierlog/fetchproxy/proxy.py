@@ -127,14 +127,18 @@ class FetchProxy:
 
     # Ahead of everybody
 
-    def prewarm(self, wishes: list[Wish], *, bytes_max: int | None = None) -> Prewarm:
-        """To be priced or run; loads no more than `bytes_max`, and only into free room."""
+    def prewarm(
+        self, wishes: list[Wish], *, bytes_max: int | None = None, taken_bytes: int = 0
+    ) -> Prewarm:
+        """To be priced or run; loads no more than `bytes_max`, and only into free room, of which
+        `taken_bytes` are for what was priced before."""
         return Prewarm(
             self.loader,
             Reader(self.clients.of(prewarm.CLIENT)),
             wishes,
             bytes_max=self._settings.cache_bytes if bytes_max is None else bytes_max,
             chunk_bytes=self._settings.chunk_bytes,
+            taken_bytes=taken_bytes,
         )
 
     # By time
