@@ -111,15 +111,15 @@ def _answers(address: Address, options: ExplainOptions) -> Iterator[dict[str, An
 
 def _segments(address: Address, path: str, wanted: int | None) -> Iterator[dict[str, Any]]:
     """One by one, of one partition or all of them."""
-    index, count = wanted or 0, 1
-    while index < count:
+    index, end = (0, 1) if wanted is None else (wanted, wanted + 1)
+    while index < end:
         after: int | None = 0
         while after is not None:
             answer = asked(address, f"{path}/{index}?after={after}")
             yield answer
             after = answer["partitions"][0]["next_after"]
         index += 1
-        count = answer["partition_count"] if wanted is None else 0
+        end = answer["partition_count"] if wanted is None else end
 
 
 def asked(address: Address, path: str) -> dict[str, Any]:
