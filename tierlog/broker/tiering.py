@@ -146,7 +146,13 @@ class Tiering:
             tasks=self._workers,
         )
         self.tier.chores.append(self.tables)
-        self.proxy = FetchProxy(env, store, proxy_settings(env, settings, data), f"{data}/{CACHE}")
+        self.proxy = FetchProxy(
+            env,
+            store,
+            proxy_settings(env, settings, data),
+            f"{data}/{CACHE}",
+            on_damage=self.scrubber.suspect,
+        )
         self._env = env
         self._on_foreign = on_foreign
         self._finding: set[asyncio.Task[None]] = set()

@@ -81,8 +81,19 @@ class ColdRead(NamedTuple):
 
 
 class FetchProxy:
-    def __init__(self, env: Env, store: ObjectStore, settings: ProxySettings, path: str) -> None:
+    def __init__(
+        self,
+        env: Env,
+        store: ObjectStore,
+        settings: ProxySettings,
+        path: str,
+        *,
+        on_damage: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`on_damage` hears the key of an object that consumers cannot read, each time that one
+        of them was told so."""
         self._env = env
+        self._on_damage = on_damage
         self._settings = settings
         self.stats = ProxyStats()
         self.cache = ChunkCache(env, path, settings, self.stats)
@@ -254,11 +265,14 @@ class FetchProxy:
             self.stats.reads_failed += 1
             self._complaints.tell(prefix, what, error)
             if self._damage.is_certain(error.key):
+                self._on_damage(error.key)
                 raise
             raise ColdUnavailable(error.key, str(error)) from error
         except TierlogError as error:
             self.stats.reads_failed += 1
             self._complaints.tell(prefix, what, error)
+            if isinstance(error, ColdMissing):
+                self._on_damage(error.key)
             raise
 
     async def _read_told(
