@@ -292,7 +292,7 @@ def test_a_running_node_and_its_bucket_tell_the_same_of_what_is_cold(
         )
         assert re.fullmatch(
             r"  [\d,]+-4,999 +1 segment +[\d.]+ kB  active +rolls in \d+ min \(segment.ms\) or "
-            r"after [\d.]+ k?B more \(segment.bytes\)",
+            r"(after [\d.]+ k?B more|with the next batch) \(segment.bytes\)",
             active,
         )
         every = tierlog("explain", "orders", "0", "--all", "--http", http).lines[3:]
