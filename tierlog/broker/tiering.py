@@ -24,6 +24,7 @@ from tierlog.cold.scrubsettings import ScrubSettings
 from tierlog.cold.tier import ColdTier
 from tierlog.cold.tieredpartition import STORE_AWAY
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
+from tierlog.config.definition import LONG_MAX
 from tierlog.config.directories import CACHE, COLD
 from tierlog.env import LocalTasks
 from tierlog.errors import TierlogError
@@ -442,10 +443,15 @@ async def policy_of(
     return None if config is None else tiering_of(config).policy
 
 
+def _limit(rate: int) -> float | None:
+    return None if rate == LONG_MAX else rate
+
+
 def proxy_settings(env: Env, settings: NodeSettings, data: str) -> ProxySettings:
     wanted = settings.tierlog_cache_bytes
     return ProxySettings(
         cache_bytes=default_cache_bytes(env.disk, data) if wanted == AUTOMATIC else wanted,
         gets_per_second=settings.tierlog_cold_gets_per_second,
+        client_gets_per_second=_limit(settings.tierlog_cold_client_gets_per_second),
         price=Price(get=settings.tierlog_price_get_usd, gigabyte=settings.tierlog_price_get_gb_usd),
     )
