@@ -29,7 +29,7 @@ from tierlog.broker.node import Node
 from tierlog.cold import orphanreport
 from tierlog.cold.auditor import Auditor
 from tierlog.cold.auditstate import AuditState
-from tierlog.cold.layout import cluster_prefix
+from tierlog.cold.layout import cluster_prefix, is_data
 from tierlog.cold.localcopy import LocalCopies
 from tierlog.cold.restore import only_cluster
 from tierlog.cold.restore import restore as restore_data
@@ -221,7 +221,7 @@ def node_store(env: Env, settings: NodeSettings) -> tuple[ObjectStore, StoreStat
     """As settings say, and what it is asked for. Each try counts; waiting for the rate does not."""
     counted = Counted(open_store(env, settings.store, settings), env.clock)
     rate = settings.remote_log_manager_copy_max_bytes_per_second
-    limited = Limited(counted, env.clock, put_bytes_per_second=rate)
+    limited = Limited(counted, env.clock, put_bytes_per_second=rate, is_bulk=is_data)
     return Retrying(limited, env), counted.stats
 
 

@@ -253,6 +253,10 @@ def test_all_goes_on_until_every_partition_and_segment_was_told(
         "7-7",
     ] * 2
     assert sum(line.startswith("partition") for line in outcome.lines) == 2
+    asked.clear()
+    only = tierlog("explain", "t", "1", "--all")
+    assert asked == [f"/explain/t/1?after={after}" for after in (0, 7)]
+    assert sum(line.startswith("partition 1:") for line in only.lines) == 1
 
 
 def test_a_running_node_and_its_bucket_tell_the_same_of_what_is_cold(
@@ -288,12 +292,15 @@ def test_a_running_node_and_its_bucket_tell_the_same_of_what_is_cold(
         )
         assert re.fullmatch(
             r"  [\d,]+-4,999 +1 segment +[\d.]+ kB  active +rolls in \d+ min \(segment.ms\) or "
-            r"after [\d.]+ k?B more \(segment.bytes\)",
+            r"(after [\d.]+ k?B more|with the next batch) \(segment.bytes\)",
             active,
         )
         every = tierlog("explain", "orders", "0", "--all", "--http", http).lines[3:]
         rows = told()["partitions"][0]["rows"]
         assert len(every) == rows[0]["segments"] + 1 > 2
+        none = tierlog("explain", "orders", "7", "--all", "--http", http)
+        assert (none.code, none.out) == (1, "")
+        assert none.err == "tierlog: orders has partitions 0 to 0, no '7'\n"
         offline = tierlog("explain", "orders", "--store", store, "--json")
         bucket = json.loads(offline.out)
         assert bucket["source"] == "bucket"

@@ -8,7 +8,15 @@ import pytest
 from tests.cli.conftest import Cli
 from tests.compat.cold import Place, create_cold, wait_cold
 from tierlog.cli.failure import Refused
-from tierlog.cli.prewarm import parse_size, summary
+from tierlog.cli.prewarm import (
+    NOTHING,
+    SPANS_CHARACTERS_MAX,
+    added,
+    check_order,
+    parse_size,
+    requests_of,
+    summary,
+)
 
 DONE = {
     "bytes": 3_000_000,
@@ -43,6 +51,44 @@ def test_what_is_no_size_is_refused(text: str) -> None:
         parse_size(text)
 
 
+def test_many_spans_go_in_as_many_requests_as_it_takes() -> None:
+    spans = {each: (10**17, 10**17 + each) for each in range(5000)}
+    pieces = list(requests_of(spans))
+    assert max(map(len, pieces)) <= SPANS_CHARACTERS_MAX
+    assert ",".join(pieces) == ",".join(f"{n}:{a}-{b}" for n, (a, b) in spans.items())
+    assert list(requests_of({3: (1, 2)})) == ["3:1-2"]
+
+
+def test_what_several_requests_took_is_added_up() -> None:
+    both = added(added(NOTHING, DONE), {**DONE, "left_bytes": 7, "error": "503"})
+    assert both == {
+        "bytes": 6_000_000,
+        "here_bytes": 2_000_000,
+        "loaded_bytes": 3_000_000,
+        "left_bytes": 7,
+        "gets": 8,
+        "usd": pytest.approx(0.0000032),
+        "done": True,
+        "error": "503",
+    }
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("5", "3"), ("5", "5"), ("-3", "-5"), ("end", "beginning"), ("1h", "2h"), ("@9", "@8")],
+)
+def test_a_range_that_ends_before_it_begins_is_refused(start: str, end: str) -> None:
+    with pytest.raises(Refused, match="is not before"):
+        check_order(start, end, now_ms=10**12)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [("3", "5"), ("-5", "-3"), ("2h", "1h"), ("5", "1h"), ("5", "-3")]
+)
+def test_what_may_make_sense_is_let_through(start: str, end: str) -> None:
+    check_order(start, end, now_ms=10**12)
+
+
 @pytest.mark.compat
 def test_a_cold_topic_is_priced_loaded_and_then_read_without_a_get(
     tmp_path: Path, tierlog: Cli
@@ -63,6 +109,11 @@ def test_a_cold_topic_is_priced_loaded_and_then_read_without_a_get(
         clients = {one["client"]: one for one in node.state()["tier"]["clients"]}
         assert clients["(prewarm)"]["gets"] == priced["gets"]
         assert clients["tierlog-cli"]["gets"] == 0
+        backwards = tierlog(*words, "--from", "5", "--to", "3")
+        assert (backwards.code, backwards.out) == (2, "")
+        behind = tierlog(*words, "--from", "150", "--to", "-100")
+        assert (behind.code, behind.out) == (1, "")
+        assert "is behind --to -100 in every partition" in behind.err
         again = tierlog(*words[:-1], "--from", "0", "--to", "5m")
         assert again.out.startswith("loaded 0")
         assert "cold reader" in tierlog("node", "--http", node.http).out

@@ -29,6 +29,31 @@ def test_an_active_segment_says_when_it_rolls() -> None:
     )
 
 
+def test_an_active_segment_that_is_full_rolls_with_the_next_batch() -> None:
+    by_time = reason("roll", "segment.ms", at_ms=NOW + 12 * MINUTE)
+    by_size = reason("roll", "segment.bytes", bytes_left=0)
+    assert said(by_time, by_size) == (
+        "rolls in 12 min (segment.ms) or with the next batch (segment.bytes)"
+    )
+    assert said(by_size) == "rolls with the next batch (segment.bytes)"
+
+
+def test_an_active_segment_past_retention_says_how_it_goes() -> None:
+    soon = reason("roll", "retention.ms", at_ms=NOW + 30_000)
+    by_size = reason("roll", "segment.bytes", bytes_left=83_000_000)
+    assert said(soon, by_size) == (
+        "rolls in 30 s (retention.ms) or after 83.0 MB more (segment.bytes)"
+    )
+    assert said(reason("roll", "retention.ms", at_ms=NOW - 1, is_due=True)) == (
+        "past retention.ms, expires after its roll and upload"
+    )
+    over = reason("expire", "retention.ms", at_ms=NOW + 3 * MINUTE)
+    assert said(reason("roll", "segment.ms", at_ms=NOW + 12 * MINUTE), by_size, over) == (
+        "rolls in 12 min (segment.ms) or after 83.0 MB more (segment.bytes); "
+        "expires 14:03 (retention.ms)"
+    )
+
+
 def test_a_store_that_is_away_has_its_times() -> None:
     away = reason("upload", "store away", at_ms=NOW + 40_000)
     assert said(away, store={"away_since_ms": NOW - 3 * HOUR}) == (

@@ -125,6 +125,10 @@ def test_restore_takes_a_directory_of_its_own(tmp_path: Path) -> None:
     ended = restored(tmp_path)
     assert (ended.code, ended.out) == (1, "")
     assert ended.err == "tierlog: there is no cluster in this store\n"
+    (tmp_path / "data-store").rmdir()
+    ended = restored(tmp_path)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith(f"tierlog: there is no folder {tmp_path}/data-store; name the ")
     assert not (tmp_path / "data").exists()
 
 

@@ -5,8 +5,11 @@ import gzip
 import json
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.conftest import Cli
@@ -19,7 +22,10 @@ from tests.http.nodes import running, settings
 from tests.stores.servers import Server
 from tierlog.broker.controller import NewTopic
 from tierlog.client import NewRecord
-from tierlog.env import local_env
+from tierlog.env import SystemClock, local_env
+from tierlog.objectstore.body import BytesBody
+from tierlog.objectstore.memory import MemoryStore
+from tierlog.table.footer import read_about
 
 COLD = {"segment.bytes": "2000", "local.retention.ms": "0"}
 COUNT = 6
@@ -164,6 +170,61 @@ def test_manifests_show_their_fields(looking: Cli, path: str, fields: dict[str, 
     people = looking("store", "stat", path).lines
     assert people[0].startswith("key ")
     assert "modified" in people[2]
+
+
+def test_the_offsets_of_groups_have_a_short_name(
+    looking: Cli, bucket: Path, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = looking("store", "stat", "OFFSETS")
+    assert missing.err.startswith(f"tierlog: there is no object {cluster}/cluster/OFFSETS")
+    copy = tmp_path / "store"
+    subprocess.run(["cp", "-r", str(bucket), str(copy)], check=True)
+    (copy / cluster / "cluster" / "OFFSETS").write_bytes(gzip.compress(b'{"kind":"offsets"}'))
+    monkeypatch.setenv("TIERLOG_STORE", f"file://{copy}")
+    assert json.loads(looking("store", "stat", "OFFSETS", "--json").out)["kind"] == "offsets"
+
+
+def test_a_parquet_file_shows_its_metadata_and_is_printed_raw_alone(
+    looking: Cli, bucket: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "store"
+    subprocess.run(["cp", "-r", str(bucket), str(copy)], check=True)
+    monkeypatch.setenv("TIERLOG_STORE", f"file://{copy}")
+    listed = json.loads(looking("store", "ls", "orders/0", "--json").lines[0])["key"]
+    key = listed.partition("seg/")[0] + "pq/0-3.parquet"
+    file = copy / key
+    file.parent.mkdir(exist_ok=True)
+    schema = pa.schema(
+        [("offset", pa.int64()), ("value", pa.binary())], {"tierlog.topic": "orders"}
+    )
+    pq.write_table(pa.table({"offset": [1, 2], "value": [b"a", b"b"]}, schema=schema), file)
+    value = json.loads(looking("store", "stat", f"/{key}", "--json").out)
+    assert (value["kind"], value["rows"], value["row_groups"]) == ("parquet", 2, 1)
+    assert (value["columns"], value["tierlog.topic"]) == (["offset", "value"], "orders")
+    assert value["size"] == file.stat().st_size
+    people = looking("store", "stat", f"/{key}").lines
+    assert any(line.split() == ["columns", "offset,", "value"] for line in people)
+    cat = looking("store", "cat", f"/{key}")
+    assert (cat.code, cat.out) == (1, "")
+    assert "is a Parquet file: use --raw for its bytes" in cat.err
+    file.write_bytes(file.read_bytes()[:-1])
+    cut = looking("store", "stat", f"/{key}")
+    assert cut.code == 1
+    assert "it does not end as a Parquet file does" in cut.err
+    file.write_bytes(b"x" * 100 + (50).to_bytes(4, "little") + b"PAR1")
+    assert "its Parquet footer cannot be read" in looking("store", "stat", f"/{key}").err
+
+
+def test_a_parquet_footer_that_is_longer_than_the_first_look_is_read(tmp_path: Path) -> None:
+    async def look() -> None:
+        store = MemoryStore(SystemClock())
+        names = [f"column-{number:0100}" for number in range(2000)]
+        sink = BytesIO()
+        pq.write_table(pa.table({name: [1] for name in names}), sink)
+        await store.put("a.parquet", BytesBody(sink.getvalue()))
+        assert (await read_about(store, "a.parquet"))["columns"] == names
+
+    asyncio.run(look())
 
 
 # cat

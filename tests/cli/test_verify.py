@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -122,6 +123,7 @@ def test_the_table_beside_the_segments_is_looked_at(tierlog: Cli, folder: Path) 
         (one["topic_id"], one["partition"]): one for one in json.loads(outcome.out)["partitions"]
     }
     assert (rows[topic_id, 0]["table_files"], rows[topic_id, 0]["table_bytes"]) == (1, 1500)
+    assert re.search(r"^clicks-0: \d segments, 1 file of its table, ", outcome.err, re.MULTILINE)
     (partition / file.key).write_bytes(bytes(1499) + b"x")
     assert tierlog("verify", *store).code == 0
     outcome = tierlog("verify", "--deep", *store)
@@ -142,9 +144,14 @@ def test_a_topic_that_is_not_there_and_a_store_without_a_cluster_are_errors(
     outcome = tierlog("verify", "nothing", "--store", f"file://{folder}")
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == "tierlog: there is no topic nothing in the store\n"
-    outcome = tierlog("verify", "--store", f"file://{tmp_path}/elsewhere")
+    (tmp_path / "empty").mkdir()
+    outcome = tierlog("verify", "--store", f"file://{tmp_path}/empty")
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == "tierlog: there is no cluster in this store\n"
+    outcome = tierlog("verify", "--store", f"file://{tmp_path}/elsewhere")
+    assert (outcome.code, outcome.out) == (1, "")
+    missing = f"there is no folder {tmp_path}/elsewhere; name the store with --store"
+    assert outcome.err == f"tierlog: {missing}\n"
 
 
 def test_a_store_that_is_away_is_an_error_and_no_damage(tierlog: Cli) -> None:
@@ -167,6 +174,9 @@ def test_words_that_make_no_sense_are_usage_errors(tierlog: Cli, folder: Path) -
     outcome = tierlog("verify", "--store", store, "--state", "x")
     assert (outcome.code, outcome.out) == (2, "")
     assert "--state goes with --deep" in outcome.err
+    outcome = tierlog("verify", "--deep", "--store", store, "--state", str(folder))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f"tierlog: --state {folder} is a directory; name a file in it\n"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
+import pytest
+
 from tests.cold.tiering import (
     KEYS,
     TIERING,
@@ -17,6 +19,7 @@ from tests.cold.tiering import (
     head_in,
     play_node,
 )
+from tests.hot.support import append, batch
 from tierlog.cold.head import DELETE_RECORDS, RETENTION_BYTES, RETENTION_MS, Head, Hold, Policy
 from tierlog.cold.publisher import Draft
 from tierlog.cold.tiersettings import TierSettings
@@ -49,6 +52,54 @@ async def commit(node: TierNode, change: Callable[[Head], Head]) -> None:
 def on_hold(start: int, end: int) -> Callable[[Head], Head]:
     holds = (Hold("case", Offset(start), Offset(end), ""),)
     return lambda head: replace(head, holds=holds, policy_version=head.policy_version + 1)
+
+
+def test_an_active_segment_that_is_past_retention_is_rolled_and_leaves() -> None:
+    async def scenario(node: TierNode) -> None:
+        node.tiering = replace(TIERING, retention_ms=5_000, upload_lag_max_ms=HOUR * 1000)
+        await node.open()
+        node.produce(b"a")
+        await node.log.settle()
+        await seconds(8)
+        node.produce(b"b")
+        await node.log.settle()
+        await seconds(4)
+        assert len(node.log.segments) == 1, "its newest record is young"
+        await seconds(4)
+        head = head_in(bucket_of(node))
+        assert (head.log_start, head.next_offset) == (2, 2)
+        assert node.log.log_start == node.log.log_end == 2
+        sealed = node.tier.stats.uploaded_segments
+        await seconds(60)
+        assert (len(node.log.segments), node.tier.stats.uploaded_segments) == (1, sealed)
+
+    play_node(scenario)
+
+
+@pytest.mark.parametrize("retention_ms", [0, 1_000, 7 * 24 * HOUR * 1000])
+def test_somebody_who_writes_old_records_makes_no_segment_of_each(retention_ms: int) -> None:
+    async def scenario(node: TierNode) -> None:
+        node.tiering = replace(TIERING, retention_ms=retention_ms, upload_lag_max_ms=HOUR * 1000)
+        await node.open()
+        for number in range(120):
+            now_ms = node.env.clock.now_ms()
+            old = batch(b"%d" % number, timestamp=now_ms - retention_ms - 5_000)
+            append(node.log, old, now_ms=now_ms)
+            await seconds(1)
+        assert node.tier.stats.uploaded_segments <= 12
+
+    play_node(scenario)
+
+
+def test_what_is_kept_for_ever_is_not_rolled_for_its_age() -> None:
+    async def scenario(node: TierNode) -> None:
+        node.tiering = replace(TIERING, retention_ms=-1, upload_lag_max_ms=HOUR * 1000)
+        await node.open()
+        node.produce(b"a")
+        await seconds(HOUR - 10)
+        assert node.tier.stats.uploaded_segments == 0
+
+    play_node(scenario)
 
 
 def test_segments_leave_by_time_from_the_front() -> None:

@@ -79,6 +79,35 @@ def test_the_upload_lag_rolls_where_it_is_shorter_unless_nothing_is_uploaded() -
     assert by_time.why is Why.SEGMENT_MS
 
 
+def test_an_active_segment_past_retention_is_rolled_to_expire() -> None:
+    newest = TimestampMs(NOW - 30_000)
+    active = local(0, 10, is_active=True, first_append_ms=NOW - 40_000, max_timestamp=newest)
+    rules = replace(RULES, retention_ms=60_000)
+    by_time, by_size = only(facts(rules=rules, local=[active])).reasons
+    assert by_time == Reason(step=Step.ROLL, why=Why.RETENTION_MS, at_ms=NOW + 30_001)
+    assert by_size.why is Why.SEGMENT_BYTES
+    rules = replace(RULES, retention_ms=5_000)
+    reason = reason_of(facts(rules=rules, local=[active]))
+    assert (reason.step, reason.why, reason.is_due) == (Step.ROLL, Why.RETENTION_MS, True)
+    young = active._replace(first_append_ms=NOW - 6_000, max_timestamp=TimestampMs(NOW - 6_000))
+    by_time, _ = only(facts(rules=rules, local=[young])).reasons
+    assert (by_time.why, by_time.at_ms) == (Why.RETENTION_MS, NOW + 4_000), "not for every batch"
+    for others in ({"copies": False}, {"expires": False}, {"retention_ms": -1}):
+        by_time, _ = only(facts(rules=replace(rules, **others), local=[active])).reasons
+        assert by_time.why is Why.SEGMENT_MS
+
+
+def test_an_active_segment_of_the_disk_alone_expires_as_it_is() -> None:
+    newest = TimestampMs(NOW - 30_000)
+    active = local(0, 10, is_active=True, first_append_ms=NOW - 40_000, max_timestamp=newest)
+    rules = replace(RULES, is_tiered=False, retention_ms=60_000)
+    by_age, by_size, over = only(facts(rules=rules, local=[active])).reasons
+    assert (by_age.why, by_size.why) == (Why.SEGMENT_MS, Why.SEGMENT_BYTES)
+    assert over == Reason(step=Step.EXPIRE, why=Why.RETENTION_MS, at_ms=NOW + 30_001)
+    due = reason_of(facts(rules=replace(rules, retention_ms=5_000), local=[active]))
+    assert (due.step, due.why, due.is_due) == (Step.EXPIRE, Why.RETENTION_MS, True)
+
+
 def test_an_empty_active_segment_waits_for_records() -> None:
     active = local(5, 5, is_active=True, size=0, first_append_ms=-1)
     assert reason_of(facts(local=[active], local_start=5)).why is Why.EMPTY

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cold.publishing import KEYS, Scene, play, segments
 from tierlog.cold.head import Garbage, Head, Writer
+from tierlog.cold.layout import receipt_key
 from tierlog.cold.orphans import Look, Manifest, Orphan, is_old, look_at, may_be_collected
 from tierlog.cold.tree import Limits
 from tierlog.objectstore.body import BytesBody
@@ -49,6 +50,19 @@ def test_what_head_pages_and_garbage_name_is_known() -> None:
         found = await look(scene, head)
         assert found.orphans == []
         assert found.objects == len(scene.store.shelf.items)
+
+    play(scenario)
+
+
+def test_what_we_write_beside_segments_is_not_strange() -> None:
+    async def scenario(scene: Scene) -> None:
+        head = await published(scene)
+        receipt = receipt_key(first=Offset(0), last=Offset(9), digest="0" * 64)
+        for key in (receipt, "TABLE", "pq/x.parquet", "chk/x"):
+            await scene.store.put(KEYS.full(key), BytesBody(b"ours"))
+        assert (await look(scene, head)).strange == 0
+        await scene.store.put(KEYS.full("notes.txt"), BytesBody(b"a stranger's"))
+        assert (await look(scene, head)).strange == 1
 
     play(scenario)
 

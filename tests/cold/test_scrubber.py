@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.cold.tiering import KEYS, NODE, TierNode, bucket_of, head_in, no_probe, play, play_node
-from tierlog.cold.audit import Kind
+from tierlog.cold.audit import Finding, Kind
+from tierlog.cold.audit_object import Fault
 from tierlog.cold.codec import encode_head
 from tierlog.cold.scrubber import Scrubber
 from tierlog.cold.scrubsettings import ScrubSettings
@@ -369,6 +370,123 @@ def test_what_was_found_in_a_topic_that_is_deleted_is_forgotten() -> None:
         assert not scrubber.findings
 
     scrub(scenario)
+
+
+def test_what_was_found_in_a_segment_that_expired_is_forgotten() -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        keys = segment_keys(node)
+        del items_of(node)[keys[0]], items_of(node)[keys[3]]
+        node.log.drop(node.log.sealed()[4].next_offset)
+        await node.log.settle()
+        await asyncio.sleep(30)
+        assert {key for _, key in scrubber.findings} == {keys[0], keys[3]}
+        first = head_in(bucket_of(node)).entries[0]
+        await node.tier.move_log_start(KEYS.topic_id, KEYS.partition, first.next_offset)
+        await asyncio.sleep(61)
+        assert {key for _, key in scrubber.findings} == {keys[3]}, "what is still listed stays"
+
+    scrub(scenario)
+
+
+def test_what_was_found_in_a_segment_that_was_merged_is_forgotten() -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        key = segment_keys(node)[0]
+        other = key.replace(key[-20:-4], "0" * 16)
+        finding = Finding(kind=Kind.OBJECT_MISSING, key=other, expected="it", found="none")
+        scrubber.findings[finding.kind, finding.key] = finding
+        await asyncio.sleep(12)
+        assert not scrubber.findings
+
+    scrub(scenario, settings=replace(SLOW, manifest_period_ms=5_000))
+
+
+def test_what_goes_while_it_is_looked_at_leaves_no_finding() -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        (first, *_) = head_in(bucket_of(node)).entries
+        key = KEYS.full(first.key)
+        finding = Finding(kind=Kind.OBJECT_MISSING, key=key, expected="it", found="none")
+        scrubber.findings[finding.kind, finding.key] = finding
+        await node.tier.move_log_start(KEYS.topic_id, KEYS.partition, first.next_offset)
+        gone = Fault(Kind.OBJECT_MISSING, "it", "none")
+        await scrubber._judge(node.partition, first, gone)
+        assert not scrubber.findings
+
+    scrub(scenario, settings=SLOW)
+
+
+def test_what_a_reader_could_not_read_is_looked_at_at_once_and_not_again_and_again() -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        keys = segment_keys(node)
+        rewrite(node, keys[1], flipped(items_of(node)[keys[1]].data))
+        node.log.drop(node.log.sealed()[2].next_offset)
+        await node.log.settle()
+        await asyncio.sleep(10)
+        assert not scrubber.findings, "its turn is years away"
+        reads: list[str] = []
+        node.store.watch = lambda kind, key: reads.append(key) if kind == "get" else None
+        for _ in range(20):
+            scrubber.suspect(keys[1])
+            scrubber.suspect(keys[4])
+            await asyncio.sleep(0.3)
+        assert set(scrubber.findings) == {(Kind.OBJECT_WRONG, keys[1])}
+        assert (finding := scrubber.findings[Kind.OBJECT_WRONG, keys[1]]).start is not None
+        assert finding.end == finding.start + 1
+        assert 0 < reads.count(keys[4]) < 4
+        asked = reads.count(keys[1])
+        scrubber.suspect(keys[1])
+        await asyncio.sleep(60)
+        assert reads.count(keys[1]) == asked
+
+    scrub(scenario, settings=SLOW)
+
+
+@pytest.mark.parametrize("key", ["", "no/such", KEYS.head, KEYS.full("seg/x"), "a/t/b/0/seg/x.seg"])
+def test_what_is_no_segment_of_ours_is_no_suspect(key: str) -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        scrubber.suspect(key)
+        await asyncio.sleep(10)
+        assert not scrubber.findings
+        assert node.tier.stats.failure_count == 0
+
+    scrub(scenario, settings=SLOW)
+
+
+def test_a_suspect_waits_for_a_store_that_is_away_and_the_rounds_go_on() -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        keys = segment_keys(node)
+        rewrite(node, keys[1], flipped(items_of(node)[keys[1]].data))
+        node.log.drop(node.log.sealed()[2].next_offset)
+        await node.log.settle()
+        node.store.is_closed = True
+        scrubber.suspect(keys[1])
+        await asyncio.sleep(8)
+        node.store.is_closed = False
+        await asyncio.sleep(120)
+        assert set(scrubber.findings) == {(Kind.OBJECT_WRONG, keys[1])}
+
+    scrub(scenario, settings=SLOW)
+
+
+def test_bytes_that_are_wrong_stay_a_finding_though_the_store_says_that_all_is_well() -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        key = segment_keys(node)[1]
+        item = items_of(node)[key]
+        # Rot below the store: size and checksum are told as they were.
+        items_of(node)[key] = replace(item, data=flipped(item.data))
+        node.log.drop(node.log.sealed()[2].next_offset)
+        await node.log.settle()
+        scrubber.suspect(key)
+        await asyncio.sleep(10)
+        assert set(scrubber.findings) == {(Kind.OBJECT_WRONG, key)}
+        looked = node.tier.stats.scrubbed_objects
+        await asyncio.sleep(20)
+        assert node.tier.stats.scrubbed_objects > looked + 6
+        assert set(scrubber.findings) == {(Kind.OBJECT_WRONG, key)}
+        items_of(node)[key] = item
+        await asyncio.sleep(10)
+        assert not scrubber.findings
+
+    scrub(scenario, settings=replace(SLOW, object_period_ms=5_000))
 
 
 def test_a_head_is_not_put_back_over_objects_that_are_gone() -> None:

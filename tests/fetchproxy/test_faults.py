@@ -7,7 +7,9 @@ from tests.fetchproxy.support import (
     WHOLE_CHUNKS,
     BrokenPrefix,
     Prefix,
+    Watched,
     begin,
+    env_on,
     even_history,
     read,
     read_all,
@@ -15,7 +17,7 @@ from tests.fetchproxy.support import (
     whole,
 )
 from tierlog.errors import Kind
-from tierlog.fetchproxy import ChunkCorrupt, ColdUnavailable, ProxySettings
+from tierlog.fetchproxy import ChunkCorrupt, ColdUnavailable, FetchProxy, ProxySettings
 from tierlog.fetchproxy.damage import CORRUPT_TELLS
 from tierlog.hot.errors import OffsetOutOfRange
 from tierlog.objectstore.errors import NoSuchObject, StoreUnavailable
@@ -68,6 +70,28 @@ async def test_a_store_that_keeps_lying_is_an_error_and_nothing_is_kept(
     assert caught.value.kind is Kind.CORRUPT
     store.spoil = None
     assert await read_all(proxy, prefix) == whole(segments)
+    await proxy.close()
+
+
+async def test_damage_that_a_reader_is_told_of_is_handed_on() -> None:
+    heard: list[str] = []
+    store = Watched()
+    prefix = await upload(store, even_history())
+    proxy = FetchProxy(env_on(), store, WHOLE_CHUNKS, "/data/cache", on_damage=heard.append)
+    await proxy.start()
+    first, second = (prefix.full_key(entry.key) for entry in prefix.entries)
+    store.spoil = lambda _key, _span, data: bytes(len(data))
+    for _ in range(CORRUPT_TELLS - 1):
+        with pytest.raises(ColdUnavailable):
+            await read(proxy, prefix, 0, bytes_max=1000)
+    assert not heard
+    with pytest.raises(ChunkCorrupt):
+        await read(proxy, prefix, 0, bytes_max=1000)
+    assert heard == [first]
+    del store.shelf.items[second]
+    with pytest.raises(ColdUnavailable):
+        await read(proxy, prefix, prefix.entries[1].base, bytes_max=1000)
+    assert heard == [first, second]
     await proxy.close()
 
 

@@ -1,5 +1,6 @@
 """Prewarming: what it takes is known before, only free room is used, and readers find it."""
 
+import asyncio
 from dataclasses import replace
 
 from hypothesis import given
@@ -16,6 +17,7 @@ from tests.fetchproxy.support import (
     whole,
 )
 from tierlog.fetchproxy import FetchProxy, Wish
+from tierlog.fetchproxy.coldsegment import ColdSegment
 from tierlog.fetchproxy.prewarm import CLIENT, Prewarmed, span_of
 from tierlog.objectstore.errors import StoreUnavailable
 from tierlog.records.batch import iter_batches
@@ -84,6 +86,51 @@ async def test_a_store_that_fails_ends_it_with_a_sentence() -> None:
     assert done.error is not None
     assert "503 slow down" in done.error
     await proxy.close()
+
+
+async def test_one_chunk_of_ten_that_fails_ends_it_and_is_not_loaded() -> None:
+    segments = even_history(segments=1, batches=98)
+    proxy, prefix, store = await begin(segments, WHOLE_CHUNKS)
+    priced = await proxy.prewarm(wish(prefix)).price()
+    assert priced.loaded_bytes > 9 * CHUNK
+    failing = 4 * CHUNK
+    store.spoil = lambda _, span, data: data[::-1] if span.start == failing else data
+    done = await ran(proxy, wish(prefix))
+    assert done.error is not None
+    assert "not the bytes that were uploaded" in done.error
+    kept = [one for one in range(10) if proxy.loader.is_kept(first_segment(proxy, prefix), one)]
+    assert 4 not in kept
+    assert 4 <= len(kept) < 9
+    assert done.loaded_bytes == len(kept) * CHUNK
+    assert done.left_bytes == 0
+    await proxy.close()
+
+
+async def test_the_budget_counts_what_is_under_way() -> None:
+    proxy, prefix, store = await begin(even_history(), WHOLE_CHUNKS)
+    store.gate = asyncio.Event()
+    run = proxy.prewarm(wish(prefix), bytes_max=CHUNK)
+    running = asyncio.ensure_future(run.run())
+    await settled()
+    assert run.state.loaded_bytes == 0
+    store.gate.set()
+    await running
+    assert run.state.loaded_bytes == CHUNK
+    await proxy.close()
+
+
+async def test_the_later_part_of_a_plan_has_the_room_that_the_earlier_left() -> None:
+    settings = replace(WHOLE_CHUNKS, cache_bytes=12 * CHUNK)
+    proxy, prefix, _ = await begin(even_history(segments=6, batches=40), settings)
+    free = proxy.cache.free_bytes
+    part = await proxy.prewarm(wish(prefix), taken_bytes=free - 3 * CHUNK).price()
+    assert 0 < part.loaded_bytes <= 3 * CHUNK
+    await proxy.close()
+
+
+def first_segment(proxy: FetchProxy, prefix: Prefix) -> ColdSegment:
+    entry = prefix.entries[0]
+    return proxy.loader.segment(prefix.full_key(entry.key), entry)
 
 
 @given(st.integers(0, 90), st.integers(0, 90))

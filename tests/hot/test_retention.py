@@ -69,6 +69,18 @@ def test_whole_segments_go_while_enough_is_left() -> None:
     assert log.expired_end(now_ms=2003, retention_ms=1000, retention_bytes=each) == 4
 
 
+def test_an_active_segment_expires_with_its_newest_record() -> None:
+    log, _ = open_log(SimDisk())
+    assert not log.is_active_expired(now_ms=1 << 40, retention_ms=0), "there is nothing in it"
+    append(log, batch(b"x", timestamp=5_000))
+    append(log, batch(b"y", timestamp=1_000))
+    assert not log.is_active_expired(now_ms=6_000, retention_ms=1_000)
+    assert log.is_active_expired(now_ms=6_001, retention_ms=1_000)
+    assert not log.is_active_expired(now_ms=1 << 40, retention_ms=-1)
+    log.roll()
+    assert not log.is_active_expired(now_ms=1 << 40, retention_ms=0)
+
+
 def test_what_is_not_visible_yet_stays() -> None:
     log, syncs = open_log(SimDisk())
     append(log, batch(b"x", timestamp=1))

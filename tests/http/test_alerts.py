@@ -91,6 +91,7 @@ def test_what_an_operator_must_hear_of_is_there() -> None:
         "tierlog_tier_fenced_partitions",
         "tierlog_tier_refused",
         "tierlog_scrub_findings",
+        "increase(tierlog_cold_corrupt_total",
         "tierlog_tier_orphan_objects",
         "tierlog_groups_lag_age_seconds",
     ):

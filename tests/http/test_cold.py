@@ -1,7 +1,10 @@
 """What a node says of its cold tier: metrics, state and health, with the store and without."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -9,8 +12,9 @@ from tests.cold.tiering import Door, play
 from tests.http.nodes import RunningNode, of, running, settings
 from tierlog import server
 from tierlog.broker.controller import NewTopic
-from tierlog.client import NewRecord
+from tierlog.client import BrokerError, NewRecord
 from tierlog.cold.refusals import ForeignIncarnation
+from tierlog.fetchproxy.damage import CORRUPT_TELLS
 from tierlog.sim import SimWorld
 from tierlog.sim.bucket import SimBucket
 
@@ -79,6 +83,37 @@ def test_uploads_drops_and_cold_reads_are_counted(cold_node: Callable[[Scenario]
         assert of(samples, "tierlog_store_requests_total", kind="head") >= 2
         assert of(samples, "tierlog_store_seconds_total", kind="get") > 0
         assert of(samples, "tierlog_store_errors_total", kind="get") == 0
+
+    cold_node(scenario)
+
+
+def test_damage_that_a_consumer_meets_is_a_finding_that_explain_shows_until_it_expired(
+    cold_node: Callable[[Scenario], None],
+) -> None:
+    async def scenario(node: RunningNode, door: Door) -> None:
+        await make_cold(node)
+        ((key, item),) = (one for one in door._shelf.items.items() if "/seg/" in one[0])
+        data = item.data[:500] + bytes([item.data[500] ^ 1]) + item.data[501:]
+        door._shelf.items[key] = replace(item, data=data)
+        assert of(await node.samples(), "tierlog_scrub_findings") == 0
+        async with node.client() as client:
+            for _ in range(2 * CORRUPT_TELLS):
+                with suppress(BrokerError):
+                    await client.fetch("t", 0, 0)
+        await asyncio.sleep(5)
+        samples = await node.samples()
+        assert of(samples, "tierlog_cold_corrupt_total") > 0
+        assert of(samples, "tierlog_scrub_findings") == 1
+        for path in ("/explain/t/0", "/explain/t/0?after=0"):
+            (told,) = json.loads((await node.get(path)).body)["partitions"]
+            (problem,) = told["problems"]
+            assert problem.startswith(f"damaged: t-0, offsets [0, 2): object-wrong, {key}: ")
+        (sound,) = json.loads((await node.get("/explain/t/1")).body)["partitions"]
+        assert sound["problems"] == []
+        async with node.client() as client:
+            await client.delete_records("t", {0: 2})
+        await asyncio.sleep(70)
+        assert of(await node.samples(), "tierlog_scrub_findings") == 0
 
     cold_node(scenario)
 

@@ -14,6 +14,7 @@ from tests.objectstore.contract import (
     span,
     uploads,
 )
+from tierlog.cold.layout import is_data
 from tierlog.env import SystemClock, SystemRng, local_env
 from tierlog.objectstore.around import Around, Request
 from tierlog.objectstore.body import BytesBody
@@ -274,11 +275,33 @@ def test_large_puts_keep_to_their_bytes_a_second() -> None:
         body = BytesBody(bytes(2 << 20))
         await asyncio.gather(*(store.put_if_absent(f"{n}", body) for n in range(5)))
         assert clock.monotonic() - begun == pytest.approx(8, abs=0.01)
-        await store.put_if_absent("HEAD", BytesBody(b"small ones do not wait"))
-        assert clock.monotonic() - begun == pytest.approx(8, abs=0.01)
         store.put_bytes.rate = None
         await store.put("6", body)
         assert clock.monotonic() - begun == pytest.approx(8, abs=0.01)
+
+    simulate(scenario, seed=1)
+
+
+@pytest.mark.parametrize("size", [1, 10_000, 1 << 20])
+def test_small_puts_keep_to_it_too_and_manifests_wait_for_nobody(size: int) -> None:
+    async def scenario(world: SimWorld) -> None:
+        clock = world.env("a").clock
+        store = Limited(memory(), clock, put_bytes_per_second=size, is_bulk=is_data)
+        begun = clock.monotonic()
+        bulk = [
+            asyncio.ensure_future(store.put_if_absent(f"seg/{n}{end}", BytesBody(bytes(size))))
+            for n in range(15)
+            for end in (".seg", ".parquet")
+        ]
+        await asyncio.sleep(0.001)
+        for name in ("HEAD", "page/0.json.gz", "STATE", "OFFSETS", "TABLE", "pq/page-0.json.gz"):
+            await store.put_if_absent(name, BytesBody(bytes(2 << 20)))
+        assert clock.monotonic() - begun == pytest.approx(0, abs=0.01)
+        await asyncio.gather(*bulk)
+        assert clock.monotonic() - begun == pytest.approx(29, abs=0.01)
+        await store.put_if_absent("b.seg", BytesBody(bytes(size)))  # Manifests owe like others.
+        owed = 30 + 6 * (2 << 20) / size
+        assert clock.monotonic() - begun == pytest.approx(owed, rel=0.01)
 
     simulate(scenario, seed=1)
 

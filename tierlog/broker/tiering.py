@@ -26,6 +26,7 @@ from tierlog.cold.scrubsettings import ScrubSettings
 from tierlog.cold.tier import ColdTier
 from tierlog.cold.tieredpartition import STORE_AWAY
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
+from tierlog.config.definition import LONG_MAX
 from tierlog.config.directories import CACHE, COLD
 from tierlog.env import LocalTasks
 from tierlog.errors import TierlogError
@@ -148,7 +149,13 @@ class Tiering:
             tasks=self._workers,
         )
         self.tier.chores.append(self.tables)
-        self.proxy = FetchProxy(env, store, proxy_settings(env, settings, data), f"{data}/{CACHE}")
+        self.proxy = FetchProxy(
+            env,
+            store,
+            proxy_settings(env, settings, data),
+            f"{data}/{CACHE}",
+            on_damage=self.scrubber.suspect,
+        )
         self.holds = Holds(env, self.tier)
         self._env = env
         self._on_foreign = on_foreign
@@ -439,10 +446,15 @@ async def policy_of(
     return None if config is None else tiering_of(config).policy
 
 
+def _limit(rate: int) -> float | None:
+    return None if rate == LONG_MAX else rate
+
+
 def proxy_settings(env: Env, settings: NodeSettings, data: str) -> ProxySettings:
     wanted = settings.tierlog_cache_bytes
     return ProxySettings(
         cache_bytes=default_cache_bytes(env.disk, data) if wanted == AUTOMATIC else wanted,
         gets_per_second=settings.tierlog_cold_gets_per_second,
+        client_gets_per_second=_limit(settings.tierlog_cold_client_gets_per_second),
         price=Price(get=settings.tierlog_price_get_usd, gigabyte=settings.tierlog_price_get_gb_usd),
     )

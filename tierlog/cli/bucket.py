@@ -22,10 +22,15 @@ def settings_of(store: str | None, sets: Sequence[str]) -> "NodeSettings":
     """Raises `InvalidConfig`, and `Refused` for a folder that is not there: it is not made."""
     url = store or os.environ.get("TIERLOG_STORE") or default_store(os.path.abspath(DATA))
     settings = load_node_settings(options={"store": url}, sets=sets, environ=os.environ, file=None)
+    check_folder(settings)
+    return settings
+
+
+def check_folder(settings: "NodeSettings") -> None:
+    """Whoever reads a store that is a folder makes none."""
     folder = store_folder(settings.store)
     if folder is not None and not os.path.isdir(folder):
         raise Refused(f"there is no folder {folder}; name the store with --store")
-    return settings
 
 
 def with_bucket(

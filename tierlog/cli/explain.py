@@ -20,7 +20,7 @@ import typer
 from tierlog.cli.asking import address_of, ask, no_node, parsed
 from tierlog.cli.failure import Refused
 from tierlog.cli.options import DEFAULT_HTTP
-from tierlog.cli.progress import show_bytes
+from tierlog.cli.progress import show_bytes, show_count
 from tierlog.cli.reasons import WHERE, moment, show_length, shown
 from tierlog.config import Address
 
@@ -113,15 +113,15 @@ def _answers(address: Address, options: ExplainOptions) -> Iterator[dict[str, An
 
 def _segments(address: Address, path: str, wanted: int | None) -> Iterator[dict[str, Any]]:
     """One by one, of one partition or all of them."""
-    index, count = wanted or 0, 1
-    while index < count:
+    index, end = (0, 1) if wanted is None else (wanted, wanted + 1)
+    while index < end:
         after: int | None = 0
         while after is not None:
             answer = asked(address, f"{path}/{index}?after={after}")
             yield answer
             after = answer["partitions"][0]["next_after"]
         index += 1
-        count = answer["partition_count"] if wanted is None else 0
+        end = answer["partition_count"] if wanted is None else end
 
 
 def asked(address: Address, path: str) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def told(
     if pages["count"]:
         when = moment(pages["not_before_ms"], answer["now_ms"])
         lines.append(
-            f"  {_count(pages['count'], 'page')} of the manifest were replaced: deleted from "
+            f"  {show_count(pages['count'], 'page')} of the manifest were replaced: deleted from "
             f"{when} on"
         )
     wrongs = [partition["fence"], partition["error"], *partition["problems"]]
@@ -258,9 +258,9 @@ def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _parts(row: dict[str, Any]) -> str:
-    found = [_count(row["segments"], "segment")] if row["segments"] else []
+    found = [show_count(row["segments"], "segment")] if row["segments"] else []
     if row["pages"]:
-        found.append(_count(row["pages"], "page"))
+        found.append(show_count(row["pages"], "page"))
     return ", ".join(found)
 
 
@@ -278,7 +278,3 @@ def wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
     tied = UNIT.sub(TIED, text)
     lines = textwrap.wrap(tied, width, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace(TIED, " ") for line in lines]
-
-
-def _count(number: int, word: str) -> str:
-    return f"1 {word}" if number == 1 else f"{number:,} {word}s"

@@ -59,6 +59,11 @@ def show_bytes(count: float) -> str:
     return f"{count:.0f} {unit}" if unit == "B" or count >= 99.95 else f"{count:.1f} {unit}"
 
 
+def show_count(number: int, word: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"1 {word}" if number == 1 else f"{number:,} {word}s"
+
+
 def show_seconds(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

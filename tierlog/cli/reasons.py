@@ -35,7 +35,8 @@ SENTENCES = {
     ("roll", "empty"): "empty",
     ("roll", "segment.ms"): "rolls {at} (segment.ms)",
     ("roll", "tierlog.upload.lag.max.ms"): "rolls {at} (tierlog.upload.lag.max.ms)",
-    ("roll", "segment.bytes"): "after {bytes} more (segment.bytes)",
+    ("roll", "retention.ms"): "rolls {at} (retention.ms)",
+    ("roll", "segment.bytes"): "rolls after {bytes} more (segment.bytes)",
     ("upload", "remote.storage.enable"): "not tiered (remote.storage.enable)",
     ("upload", "remote.log.copy.disable"): "not uploaded (remote.log.copy.disable)",
     ("upload", "sync"): "waits for its sync",
@@ -65,8 +66,13 @@ SENTENCES = {
 def shown(reasons: list[dict[str, Any]], *, store: dict[str, Any] | None, now_ms: int) -> str:
     """All that is to be said of a segment: `rolls in 12 min (segment.ms) or after 83 MB more`."""
     texts = [sentence(one, store=store, now_ms=now_ms) for one in reasons]
-    is_roll = all(one["step"] == "roll" for one in reasons)
-    return (" or " if is_roll else "; ").join(texts)
+    rolls = [text for one, text in zip(reasons, texts, strict=True) if one["step"] == "roll"]
+    others = [text for one, text in zip(reasons, texts, strict=True) if one["step"] != "roll"]
+    if rolls:  # One verb for all of them.
+        others.insert(
+            0, " or ".join([rolls[0], *(one.removeprefix("rolls ") for one in rolls[1:])])
+        )
+    return "; ".join(others)
 
 
 def sentence(reason: dict[str, Any], *, store: dict[str, Any] | None, now_ms: int) -> str:
@@ -75,6 +81,8 @@ def sentence(reason: dict[str, Any], *, store: dict[str, Any] | None, now_ms: in
     pattern = SENTENCES.get((step, why)) or OBSTACLES.get(why)
     if pattern is None:  # A newer node knows more reasons.
         return f"{step}: {why} {span(reason, now_ms)}".rstrip()
+    if (step, left) == ("roll", 0):
+        pattern = "rolls with the next batch ({why})"
     if reason["is_due"]:
         pattern = DUE.get(step, pattern)
     fields = {
@@ -92,6 +100,7 @@ def sentence(reason: dict[str, Any], *, store: dict[str, Any] | None, now_ms: in
 
 
 DUE = {
+    "roll": "past {why}, expires after its roll and upload",
     "drop": "dropped locally with the next look{rest} ({why})",
     "expire": "expires with the next check{rest} ({why})",
     "delete": "{garbage}, deleted with the next collection{rest}",

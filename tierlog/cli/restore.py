@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tierlog.cli.bucket import check_folder
 from tierlog.cli.failure import FAILED, say
 from tierlog.cli.progress import show_bytes
 from tierlog.cli.tables import print_table
@@ -40,6 +41,7 @@ class RestoreOptions:
 
 def run_restore(options: RestoreOptions) -> None:
     settings = settings_of(options)
+    check_folder(settings)
     from tierlog.server import restore  # Not before the settings are known to be sound.
 
     report = asyncio.run(restore(settings, cluster_id=options.cluster_id))

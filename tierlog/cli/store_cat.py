@@ -18,6 +18,7 @@ from tierlog.cli.store_stat import is_segment, not_one
 from tierlog.cli.times import show_second
 from tierlog.cold.objectreading import batches, pieces, read_json
 from tierlog.records.record import decode_records
+from tierlog.table.footer import is_parquet
 
 if TYPE_CHECKING:
     from tierlog.cold.bucketview import BucketView, Place
@@ -47,6 +48,11 @@ class Cat:
         elif not is_segment(place):
             if self.records:
                 raise Refused(f"{path} is no segment: it has no records")
+            if is_parquet(place.key):
+                raise Refused(
+                    f"{path} is a Parquet file: use --raw for its bytes; `tierlog store stat` "
+                    "shows its metadata"
+                )
             typer.echo(json.dumps(await read_json(view.store, place.key), indent=2))
         elif self.records:
             await self._records(view, place)

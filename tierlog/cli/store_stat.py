@@ -1,6 +1,7 @@
 """`tierlog store stat`: what an object says of itself, and what the store says of it.
 
-Of a segment the footer with its table of sections; of a manifest its fields, lists as their counts.
+Of a segment the footer with its table of sections; of a manifest its fields, lists as their counts;
+of a Parquet file its metadata.
 Reads ends and manifests, never a whole segment: whether the bytes are sound is `tierlog verify`'s.
 """
 
@@ -16,6 +17,7 @@ from tierlog.cold.bucketview import BucketView, NotThere, Place
 from tierlog.cold.layout import parse_segment_key
 from tierlog.cold.objectreading import of_store, read_json
 from tierlog.cold.rebuild import read_footer
+from tierlog.table.footer import is_parquet, read_about
 
 if TYPE_CHECKING:
     from tierlog.cold.entry import Entry
@@ -55,6 +57,8 @@ async def stat(view: BucketView, key: str, *, as_json: bool) -> None:
     if is_segment(place):
         footer = await read_footer(view.store, place.key)
         about |= of_footer(footer) | of_manifest(await _entry(view, place, footer))
+    elif is_parquet(place.key):
+        about |= await read_about(view.store, place.key)
     else:
         about |= of_json(await read_json(view.store, place.key))
     if as_json:

@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tierlog.cli.bucket import check_folder
 from tierlog.cli.failure import FAILED, say, usage
-from tierlog.cli.progress import REDRAW_S, SILENT_S, WIPE, show_bytes, show_seconds
+from tierlog.cli.progress import (
+    REDRAW_S,
+    SILENT_S,
+    WIPE,
+    show_bytes,
+    show_count,
+    show_seconds,
+)
 from tierlog.cli.tables import print_table
 from tierlog.config import load_node_settings
 
@@ -48,6 +56,9 @@ def run_verify(options: VerifyOptions) -> None:
     if options.state is not None and not options.is_deep:
         raise usage("--state goes with --deep: without it there is nothing to resume")
     settings = settings_of(options)
+    check_folder(settings)
+    if options.state is not None and os.path.isdir(options.state):
+        raise usage(f"--state {options.state} is a directory; name a file in it")
     rate = None if options.rate is None else parse_rate(options.rate)
     from tierlog.server import verify  # Not before the settings are known to be sound.
 
@@ -158,8 +169,9 @@ class Screen:
 
 
 def partition_line(audit: "PartitionAudit") -> str:
-    tables = f"{audit.table_files:,} files of its table, " if audit.table_files else ""
-    line = f"{audit.segments:,} segments, {tables}{show_bytes(audit.read_bytes)} read"
+    files = show_count(audit.table_files, "file")
+    tables = f"{files} of its table, " if audit.table_files else ""
+    line = f"{show_count(audit.segments, 'segment')}, {tables}{show_bytes(audit.read_bytes)} read"
     if audit.skipped_bytes:
         line += f", {show_bytes(audit.skipped_bytes)} were read before"
     return line + (f", {counted(len(audit.findings))}" if audit.findings else "")

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from tierlog.cold.page import Page
     from tierlog.objectstore.port import ObjectStore, Stat
 
+SHORT = {"STATE": STATE, "OFFSETS": OFFSETS}
+"""Names that people write for keys."""
 NEAR_MAX = 1000
 """Keys that are looked at for one that was meant."""
 
@@ -120,7 +122,8 @@ class BucketView:
         above = cluster_prefix("", cluster_id)
         if not words:
             return Place(cluster_id=cluster_id)
-        name = STATE if words == ["STATE"] else "/".join(words)
+        name = "/".join(words)
+        name = SHORT.get(name, name)
         if name in (FORMAT_JSON, STATE, OFFSETS):
             return Place(cluster_id=cluster_id, key=above + name)
         if words[0] == TOPICS.rstrip("/") and len(words) > 1:

@@ -166,10 +166,11 @@ class PartitionExpirer:
             self._stats.expired_segments += shed.segments
             self._stats.expired_bytes += shed.bytes
             logger.info(
-                "%s starts at %d: %d segments are garbage",
+                "%s starts at %d: %d %s garbage",
                 self._uploader.name,
                 head.log_start,
                 shed.segments,
+                "segment is" if shed.segments == 1 else "segments are",
             )
         else:
             self._settled = *_mark(head), base

@@ -7,7 +7,9 @@ Whole segments, from the front, as in Kafka:
 - `retention.bytes`: as long as what is left, in the bucket and on the disk together, each record
   counted once, is at least that much.
 
-Only what is published expires (U10), and nothing from the first offset of a hold on. References in
+Only what is published expires (U10), and nothing from the first offset of a hold on. So an active
+segment whose newest record is past `retention.ms` is rolled and uploaded to expire, as Kafka rolls
+it, though not for every batch of somebody who writes old records: `expired_roll_ms`. References in
 HEAD tell enough that a page is opened only where the border lies, or where it may.
 """
 
@@ -29,6 +31,15 @@ from tierlog.types import Offset
 Row = Entry | PageRef
 LOT_SLICES = 24
 """Of the grace period. An hour of the default one: 24 lots a day."""
+
+
+EXPIRED_ROLL_MS_MIN, EXPIRED_ROLL_MS_MAX = 10_000, 300_000
+"""Since its first append, before an active segment is rolled because it has expired: an object each
+time. The most is Kafka's `log.retention.check.interval.ms`."""
+
+
+def expired_roll_ms(retention_ms: int) -> int:
+    return min(max(retention_ms, EXPIRED_ROLL_MS_MIN), EXPIRED_ROLL_MS_MAX)
 
 
 class Choice(NamedTuple):

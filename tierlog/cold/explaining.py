@@ -14,7 +14,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import inf, isinf
 
-from tierlog.cold.expiry import Outlook, Standing, held_by, lot_ms, outlooks, when_collected
+from tierlog.cold.expiry import (
+    Outlook,
+    Standing,
+    expired_roll_ms,
+    held_by,
+    lot_ms,
+    outlooks,
+    when_collected,
+)
 from tierlog.cold.explained import Explained, Reason, State, Step, Why
 from tierlog.cold.head import MERGE, Garbage
 from tierlog.cold.layout import OFFSET_MAX, parse_segment_key
@@ -201,7 +209,29 @@ class _Life:
         by_size = Reason(step=Step.ROLL, why=Why.SEGMENT_BYTES, bytes_left=left)
         if segment.first_append_ms < 0:
             return (by_size,)
-        return Reason(step=Step.ROLL, why=why, at_ms=segment.first_append_ms + age_ms), by_size
+        by_age = Reason(step=Step.ROLL, why=why, at_ms=segment.first_append_ms + age_ms)
+        over = self._over(segment)
+        if over is None or _when(over) >= _when(by_age):
+            return by_age, by_size
+        if _when(over) <= self._facts.now_ms:
+            return (replace(over, is_due=True),)
+        return (over, by_size) if over.step is Step.ROLL else (by_age, by_size, over)
+
+    def _over(self, segment: Local) -> Reason | None:
+        """When all of an active segment is past `retention.ms`: it then expires as it is, or is
+        rolled to be uploaded before."""
+        rules = self._rules
+        newest_ms = max(segment.max_timestamp, -1)
+        since_ms = newest_ms if newest_ms >= 0 else segment.first_append_ms
+        if not rules.expires or rules.retention_ms < 0:
+            return None
+        at_ms = since_ms + rules.retention_ms + 1
+        if not rules.is_tiered:
+            return Reason(step=Step.EXPIRE, why=Why.RETENTION_MS, at_ms=at_ms)
+        if not rules.copies:
+            return None  # After all that the bucket has.
+        at_ms = max(at_ms, segment.first_append_ms + expired_roll_ms(rules.retention_ms))
+        return Reason(step=Step.ROLL, why=Why.RETENTION_MS, at_ms=at_ms)
 
     def _upload(self, segment: Local) -> tuple[Reason, ...]:
         facts, rules = self._facts, self._rules

@@ -30,6 +30,8 @@ SEGMENTS = "seg/"
 PAGES = "page/"
 RECEIPTS = "receipt/"
 TOPICS = "t/"
+DATA = (".seg", ".parquet")
+"""How keys of records end, as segments and as rows; all others are manifests of some kind."""
 
 OFFSET_MAX = 2**63 - 1
 KEY_CHARACTERS_MAX = 200
@@ -60,6 +62,10 @@ def cluster_prefix(prefix: str, cluster_id: str) -> str:
     """Ends with a slash; what is below it belongs to one cluster."""
     above = prefix.strip("/")
     return f"{above}/{cluster_id}/" if above else f"{cluster_id}/"
+
+
+def is_data(key: str) -> bool:
+    return key.endswith(DATA)
 
 
 def segment_key(

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tierlog.cold.codec import decode_page
-from tierlog.cold.layout import PAGES, parse_page_key, parse_segment_key
+from tierlog.cold.layout import HEAD, PAGES, RECEIPTS, TABLE, parse_page_key, parse_segment_key
 from tierlog.cold.page import IndexPage, LeafPage
 from tierlog.cold.pagecache import PageCache
 from tierlog.cold.prefix import ColdPrefix
@@ -159,7 +159,7 @@ def is_judged(key: str) -> bool:
 
 
 def is_ours(key: str) -> bool:
-    return key in ("HEAD", "TABLE") or key.startswith(("pq/", "chk/"))
+    return key in (HEAD, TABLE) or key.startswith((RECEIPTS, "pq/", "chk/"))
 
 
 def orphan_of(stat: Stat, key: str) -> Orphan:

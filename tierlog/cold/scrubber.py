@@ -5,9 +5,12 @@
     90 days   every object read to its end, every hash compared
     hourly    whether the store's conditional writes still hold
 
+What a reader could not make sense of is looked at at once, to its end (`suspect`).
+
 What it finds is told once in the log, and stands in `/state` and the metrics until it is sound
-again. What the local disk still has is put back, byte for byte (`scrubrepair`). Where it stands is
-in a small file below `<data>/cold/`; without the file, or with a damaged one, it begins anew.
+again, or is not listed any more: what expired may be gone. What the local disk still has is put
+back, byte for byte (`scrubrepair`). Where it stands is in a small file below `<data>/cold/`;
+without the file, or with a damaged one, it begins anew.
 
 A store that does not answer is waited for, with growing pauses.
 """
@@ -26,10 +29,12 @@ from tierlog.cold.audit import Finding, Kind, Subject
 from tierlog.cold.audit_object import Fault, ObjectAudit
 from tierlog.cold.audit_partition import ask, opened_head
 from tierlog.cold.errors import ColdError
+from tierlog.cold.layout import parse_segment_key
 from tierlog.cold.refusals import Fenced, ForeignIncarnation, HeadForked, HeadLost
 from tierlog.cold.scrubrepair import ScrubRepair
 from tierlog.cold.scrubround import At, Round
 from tierlog.cold.scrubsettings import SETTINGS, ScrubSettings
+from tierlog.cold.suspects import Suspects
 from tierlog.cold.tieredpartition import STORE_AWAY
 from tierlog.cold.walk import Walk
 from tierlog.hot import smallfile
@@ -59,6 +64,8 @@ TRIES_MAX = 3
 """Of one place, before it is left to the next round."""
 FINDINGS_MAX = 1000
 """Kept and told; more of them are one cause."""
+OF_BYTES = (Kind.OBJECT_WRONG, Kind.OBJECT_UNSOUND)
+OF_OBJECTS = (Kind.OBJECT_MISSING, Kind.OBJECT_HIDDEN, *OF_BYTES)
 
 
 class Scrubber:
@@ -92,6 +99,7 @@ class Scrubber:
         self._settings = settings or SETTINGS
         self._repair = ScrubRepair(env, store, pages, stats)
         self._meter = Meter(env.clock, self._settings.bytes_per_second)
+        self._suspects = Suspects(env.clock)
         self._pause_ms = 0
         self._tries: tuple[At, int] = At(), 0
         """At a place that the store does not answer for."""
@@ -100,6 +108,11 @@ class Scrubber:
         self._saved_ms = 0
         self._totals: dict[str, float] = {}
         self._totals_ms = -1
+
+    def suspect(self, key: str) -> None:
+        """Somebody could not read this object: look at it soon, unless that was just done."""
+        if self._suspects.add(key) and not self._pause_ms:
+            self.due_from_ms = min(self.due_from_ms, self._env.clock.now_ms())
 
     async def run(self) -> None:
         """What is due. Raises what the store does: then it waits."""
@@ -124,6 +137,10 @@ class Scrubber:
         if now_ms >= self._next_probe_ms:
             await self._probe()
             self._next_probe_ms = self._env.clock.now_ms() + period_ms
+        for _ in range(STEPS_A_TURN):
+            if (key := self._suspects.first()) is None:
+                break
+            await self._look_at_suspect(key)
         for name, step in (
             ("manifests", self._step_manifest),
             ("objects", self._step_object),
@@ -152,18 +169,23 @@ class Scrubber:
         size = sum(head.bytes for head in heads)
         self._totals = {"manifests": len(heads), "objects": count, "bytes": size}
         self._totals_ms = now_ms
-        self._forget_detached()
+        self._forget_gone()
 
-    def _forget_detached(self) -> None:
-        """Of a topic that was deleted nothing is damaged any more."""
-        here = tuple(one.prefix.keys.prefix for one in self._partitions.values())
-        gone = [key for key in self.findings if not key[1].startswith(here)]
-        for key in gone:
-            del self.findings[key]
+    def _forget_gone(self) -> None:
+        """Of a topic that was deleted nothing is damaged any more, nor of what expired."""
+        here = {one.prefix.keys.prefix: one for one in self._partitions.values()}
+        for at, finding in list(self.findings.items()):
+            partition = _owner(here, finding.key)
+            if partition is None or _is_over(finding, partition.prefix.log_start):
+                del self.findings[at]
 
     def _plan(self) -> None:
         now_ms = self._env.clock.now_ms()
-        due = min(self._next_probe_ms, *(self._due_ms(name) for name in self.rounds))
+        due = (
+            now_ms
+            if self._suspects
+            else min(self._next_probe_ms, *(self._due_ms(name) for name in self.rounds))
+        )
         pause_ms = self._pause_ms * (0.5 + self._env.rng.random() / 2)
         self.due_from_ms = max(
             min(max(due, now_ms + 1), now_ms + self._settings.sum_period_ms), now_ms + pause_ms
@@ -246,13 +268,16 @@ class Scrubber:
             return None, 1
         partition.prefix.adopt(head)
         walk = Walk(self._store, keys, head, tasks=self._env.tasks)
-        async for _entry in walk.entries():
+        unlisted = {key for kind, key in before if kind in OF_OBJECTS}
+        async for entry in walk.entries():
+            unlisted.discard(keys.full(entry.key))
             await asyncio.sleep(0)
         back = {keys.full(ref.key) for ref in walk.lost if await self._repair.page(uploader, ref)}
         seen = [one for one in walk.findings if one.key not in back]
         for key in before - {(one.kind, one.key) for one in seen}:
-            if not key[0].value.startswith("object"):
-                del self.findings[key]
+            # Where a page is closed nobody knows what it lists.
+            if key[0] not in OF_OBJECTS or (key[1] in unlisted and not seen):
+                self.findings.pop(key, None)
         for one in seen:
             self._tell(one)
         self._stats.scrubbed_manifests += 1
@@ -273,6 +298,8 @@ class Scrubber:
             return None, 0
         key = partition.prefix.full_key(entry.key)
         fault = await ask(self._store, key, entry)
+        if fault is None and any((kind, key) in self.findings for kind in OF_BYTES):
+            fault = await self._read(partition, entry)  # What the store says need not be so.
         await self._judge(partition, entry, fault)
         self._stats.scrubbed_objects += 1
         return at._replace(offset=entry.next_offset), 1
@@ -281,13 +308,35 @@ class Scrubber:
         entry = await partition.prefix.entry_for(Offset(max(at.offset, partition.prefix.log_start)))
         if entry is None:
             return None, 0
-        key = partition.prefix.full_key(entry.key)
-        fault = await ask(self._store, key, entry)
+        await self._look(partition, entry)
+        return at._replace(offset=entry.next_offset), entry.size
+
+    async def _look(self, partition: TieredPartition, entry: Entry) -> None:
+        """At every byte of it."""
+        fault = await ask(self._store, partition.prefix.full_key(entry.key), entry)
         if fault is None:
             fault = await self._read(partition, entry)
         await self._judge(partition, entry, fault)
         self._stats.scrubbed_bytes += entry.size
-        return at._replace(offset=entry.next_offset), entry.size
+
+    async def _look_at_suspect(self, key: str) -> None:
+        here = {one.prefix.keys.prefix: one for one in self._partitions.values() if _is_ours(one)}
+        partition = _owner(here, key)
+        try:
+            if partition is not None:
+                await self._guarded(partition, self._step_suspect(partition, key))
+        except STORE_AWAY:
+            self._suspects.put_off(key, tries_max=TRIES_MAX)
+            raise
+        self._suspects.looked(key)
+
+    async def _step_suspect(self, partition: TieredPartition, key: str) -> tuple[None, float]:
+        name = parse_segment_key(partition.prefix.keys.relative(key) or "")
+        entry = None if name is None else await partition.prefix.entry_for(name.base)
+        if entry is None or partition.prefix.full_key(entry.key) != key:
+            return None, 0  # It was merged, or has expired.
+        await self._look(partition, entry)
+        return None, entry.size
 
     async def _read(self, partition: TieredPartition, entry: Entry) -> Fault | None:
         try:
@@ -311,10 +360,10 @@ class Scrubber:
     async def _judge(self, partition: TieredPartition, entry: Entry, fault: Fault | None) -> None:
         key = partition.prefix.full_key(entry.key)
         if fault is not None and not await self._is_listed(partition, entry):
-            return  # It left the manifest meanwhile, and may go.
+            fault = None  # It left the manifest meanwhile, and may go.
         if fault is not None:
             fault = await self._repair.object(partition, entry, fault)
-        for kind in (Kind.OBJECT_MISSING, Kind.OBJECT_WRONG, Kind.OBJECT_HIDDEN):
+        for kind in OF_OBJECTS:
             if fault is None or fault.kind is not kind:
                 self.findings.pop((kind, key), None)
         if fault is not None:
@@ -401,6 +450,17 @@ class Scrubber:
 
 def _is_ours(partition: TieredPartition) -> bool:
     return not partition.is_fenced and partition.prefix.head is not None
+
+
+def _owner(here: Mapping[str, TieredPartition], key: str) -> TieredPartition | None:
+    """By prefix: of the partition itself, or of one of its folders."""
+    folder = key.rpartition("/")[0]
+    return here.get(f"{folder}/") or here.get(f"{folder.rpartition('/')[0]}/")
+
+
+def _is_over(finding: Finding, log_start: Offset) -> bool:
+    is_of_object = finding.kind in OF_OBJECTS and finding.end is not None
+    return is_of_object and (finding.end or 0) <= log_start
 
 
 def _subject(partition: TieredPartition) -> Subject:

@@ -15,6 +15,7 @@ from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.collector import PartitionCollector
 from tierlog.cold.dropper import PartitionDropper
 from tierlog.cold.expirer import PartitionExpirer
+from tierlog.cold.expiry import expired_roll_ms
 from tierlog.cold.head import Head, Policy
 from tierlog.cold.pace import Pace
 from tierlog.cold.prefix import ColdPrefix
@@ -213,11 +214,18 @@ class TieredPartition:
                 self.log.roll()
 
     def _is_roll_due(self, since_ms: int, now_ms: int) -> bool:
-        """Whether the active segment must be sealed, to be uploaded in time."""
+        """Whether the active segment must be sealed: to be uploaded in time, or to expire."""
         if since_ms < 0 or self.uploader.is_stopped:
             return False
+        tiering = self.dropper.tiering
         # Either way: where the clock was set back, nobody knows how long the segment has waited.
-        return abs(now_ms - since_ms) >= self.dropper.tiering.upload_lag_max_ms
+        if abs(now_ms - since_ms) >= tiering.upload_lag_max_ms:
+            return True
+        retention_ms = tiering.retention_ms
+        if retention_ms < 0 or now_ms - since_ms < expired_roll_ms(retention_ms):
+            return False
+        is_expired = self.log.is_active_expired(now_ms=now_ms, retention_ms=retention_ms)
+        return is_expired and not self.is_fenced
 
     def _has_uploads(self) -> bool:
         """A fenced partition is another leader's to upload; dropping goes on (U6)."""

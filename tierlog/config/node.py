@@ -92,6 +92,13 @@ class NodeSettings:
         "turn; nothing is read ahead meanwhile.",
         at_least=1,
     )
+    tierlog_cold_client_gets_per_second: int = long(
+        "tierlog.cold.client.gets.per.second",
+        LONG_MAX,
+        "GETs for the cold reads of one client id, over any long while. Its reads wait for their "
+        "turn, those of others do not.",
+        at_least=1,
+    )
     # S3 Standard, us-east-1: $0.0004 for 1,000 GETs; bytes within the region are free.
     tierlog_price_get_usd: float = decimal(
         "tierlog.price.get.usd",

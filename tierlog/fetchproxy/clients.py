@@ -4,14 +4,20 @@ Clients are known by the client id of their requests and the consumer group that
 any. Some hundred are counted apart; whoever was not heard of for longest makes room for a new one,
 and what it had counts as "other" from then on, so that the sums stay those of the node.
 
-A GET counts for the reader for whom it began, whoever else has its bytes as well.
+A GET counts for the reader for whom it began, whoever else has its bytes as well. Where clients
+have a budget of GETs a second, it is one for each client id, whatever its groups and connections.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from tierlog.objectstore.limited import Meter
+
+if TYPE_CHECKING:
+    from tierlog.env import Clock
 
 CLIENTS_MAX = 100
 """Counted apart: each is some lines of the metrics."""
@@ -51,12 +57,36 @@ class Account:
 class Reader:
     """One who reads on, or came once: what chunks are fetched for."""
 
-    __slots__ = ("account", "touched")
+    __slots__ = ("_meter", "_paid", "account", "touched")
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, meter: Meter | None = None) -> None:
+        """`meter`: of its client; None: it has no budget."""
         self.account = account
+        self._meter = meter
+        self._paid = 0
+        """GETs that its client owes for already, and that did not go out yet."""
         self.touched = ""
         """The chunk that it read of last."""
+
+    def turn(self) -> float:
+        """Before a read that asks the store: how many seconds it waits for its client's budget."""
+        if self._meter is None or self._paid:
+            return 0.0
+        self._paid += 1
+        return self._meter.owe(1)
+
+    def asked(self) -> None:
+        """A GET goes out for it. Those that no turn was paid for, for an index or ahead of it, are
+        owed: the next turn waits for them."""
+        self.account.gets += 1
+        if self._paid:
+            self._paid -= 1
+        elif self._meter is not None:
+            self._meter.owe(1)
+
+    @property
+    def is_in_debt(self) -> bool:
+        return self._meter is not None and self._meter.wait() > 0
 
 
 class Price(NamedTuple):
@@ -75,8 +105,18 @@ FREE = Price(get=0.0, gigabyte=0.0)
 
 
 class Clients:
-    def __init__(self, clients_max: int = CLIENTS_MAX) -> None:
+    def __init__(
+        self,
+        clients_max: int = CLIENTS_MAX,
+        *,
+        clock: Clock | None = None,
+        gets_per_second: float | None = None,
+    ) -> None:
+        """`gets_per_second`: of each client id, by `clock`; None is no limit."""
         self._max = clients_max
+        self._clock = clock
+        self._rate = gets_per_second
+        self._meters: OrderedDict[str, Meter] = OrderedDict()
         self._accounts: OrderedDict[Who, Account] = OrderedDict()
         self.other = Account()
         """Of those who had to make room."""
@@ -91,6 +131,21 @@ class Clients:
                 self.other.add(oldest)
         else:
             self._accounts.move_to_end(name)
+        return found
+
+    def reader(self, client: str, group: str = "", *, has_budget: bool = True) -> Reader:
+        meter = self._meter_of(client) if has_budget and self._rate else None
+        return Reader(self.of(client, group), meter)
+
+    def _meter_of(self, client: str) -> Meter:
+        name = client[:NAME_CHARS_MAX]
+        found = self._meters.pop(name, None)
+        if found is None:
+            assert self._clock is not None, "it comes with a rate"
+            found = Meter(self._clock, self._rate)
+        self._meters[name] = found
+        if len(self._meters) > self._max:
+            self._meters.popitem(last=False)
         return found
 
     def items(self) -> list[tuple[Who, Account]]:

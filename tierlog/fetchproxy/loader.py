@@ -196,7 +196,7 @@ class Loader:
         under_way = self._pieces.get((segment.key, span))
         if under_way is not None:
             return under_way
-        if self._gets.wait() > 0:
+        if self._gets.wait() > 0 or reader.is_in_debt:
             return None  # Those who wait for theirs come first.
         if self.unread_bytes + span.size > self.held.limit:
             self._forget_stalled()
@@ -377,7 +377,7 @@ class Loader:
             self._stats.gets_late += 1
             await asyncio.sleep(wait_s)
         self._stats.gets += 1
-        reader.account.gets += 1
+        reader.asked()
         version_id = segment.entry.version_id
         try:
             with map_store_errors(segment.key):

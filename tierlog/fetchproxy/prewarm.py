@@ -3,7 +3,8 @@
 What it takes is known before, from the manifest alone: no GET is made for a plan, so its ends are
 as exact as the samples of a segment, an eighth of a 128 MiB one. Only free room is used: nothing
 that is cached leaves for it, and what does not fit is told. One chunk after another comes in beside
-a few others, so that readers who wait for theirs are not behind it.
+a few others, so that readers who wait for theirs are not behind it. The first chunk that cannot be
+had ends the run: what is under way then still comes in, and only what came in counts as loaded.
 
 Chunks go to the ordinary pool, as if a reader had fetched them; those that leave before somebody
 reads of them count as waste.
@@ -81,15 +82,19 @@ class Prewarm:
         *,
         bytes_max: int,
         chunk_bytes: int,
+        taken_bytes: int = 0,
     ) -> None:
+        """`taken_bytes`: of the free room, by what was planned before."""
         self._loader = loader
         self._reader = reader
         self._wishes = wishes
         self._bytes_max = bytes_max
         self._chunk_bytes = chunk_bytes
         self.state = Prewarmed()
-        self._taken = 0
-        """Bytes that are on their way, or would be."""
+        self._taken = taken_bytes
+        """Bytes of the cache for what is on its way, or would be."""
+        self._flying = 0
+        """Of them, those of chunks that are no plan."""
         self._indexes: set[str] = set()
         """Segments whose index was counted."""
 
@@ -110,20 +115,25 @@ class Prewarm:
         """Errors are told in `state`: whoever waits reads them there."""
         flights: set[asyncio.Task[None]] = set()
         try:
-            async for segment, number in self._chunks():
-                if len(flights) >= FLIGHTS_MAX:
-                    _, flights = await asyncio.wait(flights, return_when=asyncio.FIRST_COMPLETED)
-                size = self._seen(segment, number)
-                if size:
-                    flights.add(asyncio.ensure_future(self._load(segment, number, size)))
-            await asyncio.gather(*flights)
+            await self._fly(flights)
         except TierlogError as error:
             self.state.error = str(error)
+            await asyncio.gather(*flights, return_exceptions=True)
         finally:
             for flight in flights:
                 flight.cancel()
             await asyncio.gather(*flights, return_exceptions=True)
             self.state.done = True
+
+    async def _fly(self, flights: set[asyncio.Task[None]]) -> None:
+        """Raises what the first of them to fail does."""
+        async for segment, number in self._chunks():
+            if len(flights) >= FLIGHTS_MAX:
+                await _landed(flights)
+            if size := self._seen(segment, number):
+                flights.add(asyncio.ensure_future(self._load(segment, number, size)))
+        while flights:
+            await _landed(flights)
 
     def _seen(self, segment: ColdSegment, number: int) -> int:
         """Its size, if it is to be loaded; 0 if it is here."""
@@ -137,7 +147,7 @@ class Prewarm:
     def _has_room(self, segment: ColdSegment, size: int) -> bool:
         """In the budget, and in the cache beside what is on its way there."""
         wanted = size + sections_span(segment.entry).size
-        is_affordable = self.state.loaded_bytes + size <= self._bytes_max
+        is_affordable = self.state.loaded_bytes + self._flying + size <= self._bytes_max
         return is_affordable and self._taken + wanted <= self._loader.cache.free_bytes
 
     def _count_gets(self, segment: ColdSegment) -> int:
@@ -157,13 +167,15 @@ class Prewarm:
             return
         taken = size + self._count_gets(segment)
         self._taken += taken
-        state.loaded_bytes += size
+        self._flying += size
         try:
             is_kept = await self._loader.prewarm(segment, number, reader=self._reader)
         finally:
             self._taken -= taken
-        if not is_kept:
-            state.loaded_bytes -= size
+            self._flying -= size
+        if is_kept:
+            state.loaded_bytes += size
+        else:
             state.left_bytes += size
 
     async def _chunks(self) -> AsyncIterator[tuple[ColdSegment, int]]:
@@ -178,3 +190,10 @@ class Prewarm:
                     for number in plan.chunk_numbers(span, chunk_bytes=self._chunk_bytes):
                         yield segment, number
                 at = entry.next_offset
+
+
+async def _landed(flights: set[asyncio.Task[None]]) -> None:
+    """One at least; all that landed are looked at, and those under way remain."""
+    done, _ = await asyncio.wait(flights, return_when=asyncio.FIRST_COMPLETED)
+    flights -= done
+    await asyncio.gather(*done)

@@ -42,7 +42,7 @@ from tierlog.fetchproxy.errors import (
 from tierlog.fetchproxy.flights import Allowance
 from tierlog.fetchproxy.loader import Loader
 from tierlog.fetchproxy.pieces import Piece, Run
-from tierlog.fetchproxy.plan import place_behind
+from tierlog.fetchproxy.plan import Place, place_behind
 from tierlog.fetchproxy.port import ColdPrefix
 from tierlog.fetchproxy.prewarm import Prewarm, Wish
 from tierlog.fetchproxy.readahead import Stream, Streams, Window
@@ -81,8 +81,19 @@ class ColdRead(NamedTuple):
 
 
 class FetchProxy:
-    def __init__(self, env: Env, store: ObjectStore, settings: ProxySettings, path: str) -> None:
+    def __init__(
+        self,
+        env: Env,
+        store: ObjectStore,
+        settings: ProxySettings,
+        path: str,
+        *,
+        on_damage: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`on_damage` hears the key of an object that consumers cannot read, each time that one
+        of them was told so."""
         self._env = env
+        self._on_damage = on_damage
         self._settings = settings
         self.stats = ProxyStats()
         self.cache = ChunkCache(env, path, settings, self.stats)
@@ -90,8 +101,8 @@ class FetchProxy:
         self._runs = Runs(self.loader, settings)
         self._streams = Streams()
         self._ahead = Ahead(env, self.loader, self._streams, settings)
-        self.clients = Clients()
-        searcher = Reader(self.clients.of(SEARCHES))
+        self.clients = Clients(clock=env.clock, gets_per_second=settings.client_gets_per_second)
+        searcher = self.clients.reader(SEARCHES, has_budget=False)
         self._times = TimeSearch(env, self.loader, self._runs, settings, searcher)
         self._complaints = Complaints(env.clock)
         self._damage = Damage()
@@ -127,14 +138,18 @@ class FetchProxy:
 
     # Ahead of everybody
 
-    def prewarm(self, wishes: list[Wish], *, bytes_max: int | None = None) -> Prewarm:
-        """To be priced or run; loads no more than `bytes_max`, and only into free room."""
+    def prewarm(
+        self, wishes: list[Wish], *, bytes_max: int | None = None, taken_bytes: int = 0
+    ) -> Prewarm:
+        """To be priced or run; loads no more than `bytes_max`, and only into free room, of which
+        `taken_bytes` are for what was priced before."""
         return Prewarm(
             self.loader,
-            Reader(self.clients.of(prewarm.CLIENT)),
+            self.clients.reader(prewarm.CLIENT, has_budget=False),
             wishes,
             bytes_max=self._settings.cache_bytes if bytes_max is None else bytes_max,
             chunk_bytes=self._settings.chunk_bytes,
+            taken_bytes=taken_bytes,
         )
 
     # By time
@@ -226,7 +241,7 @@ class FetchProxy:
             self.stats.reads_refused += 1
             raise TooManyReads(f"{len(self._reads)} cold reads are under way")
         if stream is None:
-            reader = Reader(self.clients.of(client, group()))
+            reader = self.clients.reader(client, group())
             stream = self._new_stream(prefix, allowance or self.allowance(bytes_max), reader)
         elif allowance is not None:
             stream.allowance = allowance
@@ -250,11 +265,14 @@ class FetchProxy:
             self.stats.reads_failed += 1
             self._complaints.tell(prefix, what, error)
             if self._damage.is_certain(error.key):
+                self._on_damage(error.key)
                 raise
             raise ColdUnavailable(error.key, str(error)) from error
         except TierlogError as error:
             self.stats.reads_failed += 1
             self._complaints.tell(prefix, what, error)
+            if isinstance(error, ColdMissing):
+                self._on_damage(error.key)
             raise
 
     async def _read_told(
@@ -368,11 +386,17 @@ class FetchProxy:
         segment = self.loader.segment(prefix.full_key(entry.key), entry)
         reader, allowance = stream.reader, stream.allowance
         if stream.entry is None:
+            if segment.index is None:
+                await self._client_turn(reader)
+            else:
+                _, place = await self._runs.locate(segment, offset, reader)
+                await self._client_turn_unless_near(segment, place, reader)
             index, place, run = await self._runs.first(
                 segment, offset, reader, bytes_max=bytes_max, allowance=allowance
             )
         else:
             index, place = await self._runs.locate(segment, offset, reader)
+            await self._client_turn_unless_near(segment, place, reader)
             found = self._runs.fetch(segment, place, reader, allowance=allowance)
             if any(isinstance(one, asyncio.Task) for one in found):
                 self._ahead.turns.reader_waited()
@@ -387,6 +411,18 @@ class FetchProxy:
         self._damage.healed(segment.key)
         self._moved(prefix, stream, segment, part)
         return ColdRead(records, more, part.base_offset, part.next_offset, may_block)
+
+    async def _client_turn_unless_near(
+        self, segment: ColdSegment, place: Place, reader: Reader
+    ) -> None:
+        if not self._runs.is_near(segment, place):
+            await self._client_turn(reader)
+
+    async def _client_turn(self, reader: Reader) -> None:
+        """Before it takes memory, or a flight that others wait for."""
+        if wait_s := reader.turn():
+            self.stats.gets_late += 1
+            await asyncio.sleep(wait_s)
 
     async def _taken(self, run: Run, part: Cut) -> tuple[Bytes, Bytes, bool]:
         """The bytes to send, and whether sending them may wait for the disk."""

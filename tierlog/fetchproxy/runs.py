@@ -86,6 +86,11 @@ class Runs:
                 found.append(piece)
         return found
 
+    def is_near(self, segment: ColdSegment, place: Place) -> bool:
+        """Whether all of it is here or on its way."""
+        is_near = self._is_near(segment, Span(place.low, place.high))
+        return is_near or self.now(segment, place) is not None
+
     def _guess(
         self, segment: ColdSegment, offset: Offset, reader: Reader, allowance: Allowance
     ) -> tuple[Span, asyncio.Task[Piece]] | None:

@@ -36,6 +36,8 @@ class ProxySettings:
     """Reads under way that had to wait, over all readers of the node: some kilobytes each."""
     gets_per_second: float | None = None
     """`tierlog.cold.gets.per.second`: of all readers of the node; None is no limit."""
+    client_gets_per_second: float | None = None
+    """`tierlog.cold.client.gets.per.second`: of each client id; None is no limit."""
     price: Price = FREE
     """`tierlog.price.*`: what a GET and a gigabyte cost here."""
     index_bytes_max: int = 16 << 20

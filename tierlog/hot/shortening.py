@@ -43,6 +43,10 @@ class ShortenedLog(CompactedLog):
             end = max(end, segment.next_offset)
         return end
 
+    def is_active_expired(self, *, now_ms: int, retention_ms: int) -> bool:
+        """Whether the active segment has records, all of them older than `retention_ms`."""
+        return self._active.size > 0 and 0 <= retention_ms < _age_ms(self._active, now_ms)
+
     def trim(self, start: Offset) -> None:
         """Give up what lies below `start`, at most the visible end, wherever it is kept.
 

@@ -97,7 +97,8 @@ COLD_READS: Final = (
     Family(
         "tierlog_cold_gets_late_total",
         "counter",
-        "GETs that waited for tierlog.cold.gets.per.second.",
+        "GETs, and reads before them, that waited for tierlog.cold.gets.per.second or "
+        "tierlog.cold.client.gets.per.second.",
         of_proxy(lambda proxy: proxy.stats.gets_late),
     ),
     Family(

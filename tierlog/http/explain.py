@@ -36,6 +36,8 @@ PREFIX: Final = "/explain/"
 PARTITIONS_MAX: Final = 20
 """Of one answer."""
 PAGE_S: Final = 3.0
+DAMAGES_MAX: Final = 20
+"""Of one partition, each with its key."""
 
 
 class Explain:
@@ -106,10 +108,23 @@ class Explain:
         except LogError as fault:
             raise Problem(503, str(fault)) from fault
         head = None if tiered is None else tiered.prefix.head
+        if tiered is not None and not after:
+            problems += self._damages(tiered.prefix.keys.prefix)
         # Values only from here on: a hundred thousand segments take a second, elsewhere.
         return await self._view.node.env.tasks.in_thread(
             partial(partition_value, partition.index, facts, head, problems=problems, after=after)
         )
+
+    def _damages(self, prefix: str) -> list[str]:
+        """What the scrubber found below it, by offsets."""
+        assert self._view.tiering is not None, "the partition is tiered"
+        known = self._view.tiering.scrubber.findings.values()
+        found = sorted(
+            (one for one in known if one.key.startswith(prefix)), key=lambda one: one.start or 0
+        )
+        told = [f"damaged: {one.sentence}" for one in found[:DAMAGES_MAX]]
+        left = len(found) - len(told)
+        return [*told, f"{left:,} more are damaged: `tierlog verify`"] if left else told
 
     async def _facts(
         self, partition: Partition, tiered: TieredPartition, rules: Rules, after: int | None

@@ -1,9 +1,10 @@
 """`/prewarm`: load ranges of offsets into the node's chunk cache, one run at a time.
 
 POST begins a run and answers at once; GET tells how far it is, or how the last one ended; DELETE
-ends it where it is, and what was loaded stays. `dry_run=1` answers what a run would take.
+ends it where it is, and what was loaded stays. `dry_run=1` answers what a run would take; `taken`
+is what the parts of a plan before this one would have taken of the cache's room.
 
-    POST /prewarm?topic=T&spans=0:100-200,1:0-50[&budget=BYTES][&dry_run=1]
+    POST /prewarm?topic=T&spans=0:100-200,1:0-50[&budget=BYTES][&dry_run=1[&taken=BYTES]]
 
 Nothing that a consumer could not do: whoever may read a topic may have it cached. A page in a
 browser may not (`check_header`).
@@ -40,15 +41,17 @@ class PrewarmRoute:
     async def begin(self, request: Request) -> Response:
         check_header(request)
         proxy = self._proxy()
-        run = proxy.prewarm(self._wishes(request), bytes_max=_budget(request))
+        wishes, budget = self._wishes(request), _bytes(request, "budget")
         if request.query.get("dry_run") == "1":
+            taken = _bytes(request, "taken") or 0
+            run = proxy.prewarm(wishes, bytes_max=budget, taken_bytes=taken)
             try:
                 return self._told(proxy, await run.price())
             except TierlogError as error:
                 raise Problem(503, f"the manifest cannot be read now: {error}") from None
         if self._running is not None and not self._running.done():
             raise Problem(409, "a run is under way; wait for it, or end it with DELETE")
-        self._last = run
+        self._last = run = proxy.prewarm(wishes, bytes_max=budget)
         self._running = self._view.node.env.tasks.spawn(run.run(), name="prewarm")
         return self._told(proxy, run.state, status=202)
 
@@ -106,10 +109,10 @@ class PrewarmRoute:
         return Response(status=status, body=text.encode(), content_type="application/json")
 
 
-def _budget(request: Request) -> int | None:
-    text = request.query.get("budget")
+def _bytes(request: Request, name: str) -> int | None:
+    text = request.query.get(name)
     if text is None:
         return None
     if not _BYTES.fullmatch(text):
-        raise Problem(400, f"budget {text[:40]!r} is no number of bytes")
+        raise Problem(400, f"{name} {text[:40]!r} is no number of bytes")
     return int(text)

@@ -2,7 +2,8 @@
 
 A request waits until what earlier ones owe is paid, then goes out whole and owes its own share:
 the mean over any long while is the rate, and a large body is not torn to pieces for it. First come,
-first served. Manifests and listings wait for nobody.
+first served. What `is_bulk` does not name by its key owes, and waits for nobody: whatever the size,
+a manifest is what others wait for. Nor do listings.
 """
 
 import asyncio
@@ -15,8 +16,9 @@ from tierlog.objectstore.port import ObjectStore
 
 T = TypeVar("T")
 
-SMALL_BYTES_MAX = 1 << 20
-"""Bodies up to this size are manifests and pages: they owe, but do not wait."""
+
+def every(_: str) -> bool:
+    return True
 
 
 class Meter:
@@ -49,8 +51,10 @@ class Limited(Around):
         *,
         put_bytes_per_second: float | None = None,
         gets_per_second: float | None = None,
+        is_bulk: Callable[[str], bool] = every,
     ) -> None:
         super().__init__(store)
+        self._is_bulk = is_bulk
         self.put_bytes = Meter(clock, put_bytes_per_second)
         self.gets = Meter(clock, gets_per_second)
 
@@ -60,6 +64,7 @@ class Limited(Around):
             wait = self.gets.owe(1)
         elif request.size:
             wait = self.put_bytes.owe(request.size)
-        if wait and (request.size > SMALL_BYTES_MAX or not request.size):
+            wait = wait if self._is_bulk(request.key) else 0.0
+        if wait:
             await asyncio.sleep(wait)
         return await call()
