@@ -21,6 +21,7 @@ from tierlog.cold.changes import MoveLogStart
 from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.head import Head, Incarnation, Policy
 from tierlog.cold.layout import cluster_prefix
+from tierlog.cold.localcopy import LocalCopies
 from tierlog.cold.membership import Hook, Membership, Probe
 from tierlog.cold.nodechores import NodeChores
 from tierlog.cold.offsetskeeper import OffsetsKeeper
@@ -28,7 +29,7 @@ from tierlog.cold.orphanfinder import OrphanFinder
 from tierlog.cold.pace import Pace
 from tierlog.cold.partitionmaker import PartitionMaker
 from tierlog.cold.prefix import ColdPrefix
-from tierlog.cold.refusals import Fenced, ForeignIncarnation, TopicDeleted
+from tierlog.cold.refusals import Fenced, ForeignIncarnation, StateLost
 from tierlog.cold.sweeper import Sweeper
 from tierlog.cold.tieredpartition import STORE_AWAY, TieredPartition
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
@@ -117,6 +118,7 @@ class ColdTier:
             is_founded=is_founded,
             on_founding=on_founding,
             on_founded=on_founded,
+            copies=LocalCopies(env, f"{data}/cold"),
         )
         self.offsets = OffsetsKeeper(
             store,
@@ -368,11 +370,7 @@ class ColdTier:
             partition.task = None
 
     async def _serve(self, partition: TieredPartition) -> None:
-        place = partition.place
-        if not self.membership.is_saved(place):
-            await self.membership.save()
-        if not self.membership.is_saved(place):
-            raise TopicDeleted(place.topic_id, of=place.topic)
+        await self.membership.require_saved(partition.place)
         await partition.work()
 
     async def _guarded(
@@ -391,6 +389,10 @@ class ColdTier:
                 self.is_ready = False
         except ForeignIncarnation as why:
             self._refuse(why)
+        except StateLost as lost:
+            # Of all topics, whoever met it first: nothing is uploaded that a restore would miss.
+            self.is_ready = False
+            self._blame(lost, None)
         except (TierlogError, OSError) as fault:
             self._blame(fault, partition)
         except Exception as fault:
