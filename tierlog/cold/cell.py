@@ -5,9 +5,9 @@ landed, its repetition did not). So the answer alone decides nothing but WON: af
 the object is read back, and the nonce inside tells whose write it was. A nonce belongs to one
 change, however often it is sent; the version inside rises, so two contents never share an ETag.
 
-What cannot be read is `Wrong` once the same bytes came twice: one garbled answer is not believed. It
-may be replaced like anything else that was seen, under its own ETag. What a newer tierlog wrote is
-not wrong: that is raised, and nobody replaces it.
+What cannot be read is `Wrong` once the same bytes came twice: one garbled answer is not believed.
+It may be replaced like anything else that was seen, under its own ETag. What a newer tierlog wrote
+is not wrong: that is raised, and nobody replaces it.
 
 While the object is unchanged the very same bytes are sent again, under the same condition:
 whichever of them lands first, the others cannot.

@@ -1,9 +1,10 @@
-"""Local copies of HEAD objects, and of STATE: what is cold is known while the store is away, and what
-the store loses can be put back.
+"""Local copies of HEAD objects and of STATE: what is cold is known while the store is away; what it
+loses can be put back.
 
-One file a partition, and one of the cluster, below `<data>/cold/`, the bytes of the object as they stand in the bucket
-(`zcat` reads them). Replaced whole and synced before a publish is reported, so that nothing is ever
-dropped from the disk that only a HEAD unknown to the next start would find.
+One file a partition and one of the cluster, below `<data>/cold/`, the bytes of the object as they
+stand in the bucket (`zcat` reads them). Replaced whole and synced before a publish, or a change of
+STATE, is reported, so that nothing is ever dropped from the disk that only a HEAD unknown to the
+next start would find.
 
 A copy that cannot be read is none: the bucket has the original, and a copy is only ever behind it.
 """
@@ -76,9 +77,7 @@ class LocalCopies:
         )
 
     async def _replace(self, name: str, data: bytes) -> None:
-        saving = self._env.tasks.in_thread(
-            smallfile.replace, self._env.disk, self.path, name, data
-        )
+        saving = self._env.tasks.in_thread(smallfile.replace, self._env.disk, self.path, name, data)
         try:
             await asyncio.shield(saving)
         except asyncio.CancelledError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from tierlog.cold.errors import ColdError
+from tierlog.cold.errors import ColdCorrupt, ColdError
 from tierlog.errors import Kind
 
 if TYPE_CHECKING:
@@ -192,18 +192,18 @@ class HeadGarbled(HeadLost):
         self.found_version = None
 
 
-class HeadUnreadable(ColdError):
+class HeadUnreadable(ColdCorrupt):
     """What stands in HEAD's place cannot be read, and this node knows no other."""
 
-    kind: ClassVar[Kind] = Kind.CORRUPT
-
     def __init__(self, key: str, *, why: str, of: str = "") -> None:
-        super().__init__(
+        ColdError.__init__(
+            self,
             f"{object_of(key, of)} cannot be read ({why}), and this node has no copy of it: put "
             "its newest sound version back; without one 'tierlog restore' makes it anew from the "
-            "segments"
+            "segments",
         )
         self.key = key
+        self.reason = why
 
 
 class HeadForked(ColdError):

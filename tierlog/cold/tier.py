@@ -102,6 +102,8 @@ class ColdTier:
         """Of the store as such; None while it answers."""
         self.is_ready = False
         """Whether the store passed its probe and answers."""
+        self.is_state_lost = False
+        """Whether it answers, and has no STATE that could be used."""
         self._env = env
         self._settings = settings
         self._on_refused = on_refused
@@ -172,6 +174,7 @@ class ColdTier:
         self.chores += (self.sweeper, self.orphans)
         self._node_chores = NodeChores(env, self.chores, settings, self.stats, self._guarded)
         self.maker.trouble = self._trouble
+        self.maker.check_life = self.membership.keeper.refresh
 
     @property
     def is_draining(self) -> bool:
@@ -391,7 +394,7 @@ class ColdTier:
             self._refuse(why)
         except StateLost as lost:
             # Of all topics, whoever met it first: nothing is uploaded that a restore would miss.
-            self.is_ready = False
+            self.is_ready, self.is_state_lost = False, True
             self._blame(lost, None)
         except (TierlogError, OSError) as fault:
             self._blame(fault, partition)
@@ -408,7 +411,7 @@ class ColdTier:
     def _succeeded(self, partition: TieredPartition | None) -> None:
         if self.last_error is not None:
             logger.info("the object store answers again, uploads go on")
-        self.last_error = None
+        self.last_error, self.is_state_lost = None, False
         self._failing.clear()
         self._pace.succeeded()
         if partition is not None:
@@ -439,7 +442,7 @@ class ColdTier:
             what = "refuses this node, somebody must act" if is_denied else "does not answer"
             logger.warning("the object store %s; uploads wait: %s", what, fault)
         self._pace.failed()
-        self.last_error = str(fault)
+        self.last_error, self.is_state_lost = str(fault), False
         if self._pace.failure_count >= FAILURES_BEFORE_PROBE:
             self.is_ready = False
 
