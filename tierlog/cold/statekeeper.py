@@ -326,16 +326,8 @@ class StateKeeper:
 
 
 def _is_lost(found: Seen[ClusterState] | Wrong | None, known: ClusterState) -> bool:
-    """Whether the store lost a write that led to `known`. A life that is not known here is somebody
-    else's, whatever its version: nothing was lost then, the cluster was restored."""
-    if not isinstance(found, Seen):
-        return True
-    lives, mine = (
-        [life.incarnation for life in one.lineage] for one in (found.value, known)
-    )
-    if lives == mine:
-        return found.value.version < known.version
-    return lives == mine[: len(lives)]
+    """Whether the store lost a write that led to `known`."""
+    return not isinstance(found, Seen) or found.value.is_behind(known)
 
 
 def _what(found: Seen[ClusterState] | Wrong | None) -> str:

@@ -13,13 +13,13 @@ A topic whose receipt says that it was swept is none: what lies there landed lat
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tierlog.cold.agreed import read_agreed
 from tierlog.cold.clusteroffsets import decode_offsets
-from tierlog.cold.clusterstate import TopicRecord, is_topic_id
+from tierlog.cold.clusterstate import ClusterState, Life, TopicRecord, is_topic_id
 from tierlog.cold.codec import decode_head
 from tierlog.cold.errors import ColdCorrupt
 from tierlog.cold.head import RETENTION_BYTES, RETENTION_MS
@@ -38,7 +38,6 @@ from tierlog.objectstore.errors import NoSuchObject
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Iterable, Mapping
 
-    from tierlog.cold.clusterstate import ClusterState
     from tierlog.cold.head import Head, Incarnation
     from tierlog.env import Tasks
     from tierlog.objectstore.port import Got, ObjectStore
@@ -68,12 +67,16 @@ class Survey:
 
 
 async def survey(
-    store: ObjectStore, prefix: str, tasks: Tasks, *, spared: Collection[str] = ()
+    store: ObjectStore,
+    prefix: str,
+    tasks: Tasks | None = None,
+    *,
+    spared: Collection[str] | None = None,
 ) -> Survey:
-    """Of the cluster below `prefix`. Of topics that are `spared` only the folders are counted.
-    Raises `NewerFormat`: nothing below may be touched then."""
+    """Of the cluster below `prefix`. Of topics that are `spared` only the folders are counted, and
+    lives are not looked for then. Raises `NewerFormat`: nothing below may be touched then."""
     found = Survey()
-    offsets = await _offsets_life(store, prefix, tasks)
+    offsets = None if spared is not None else await _offsets_life(store, prefix, tasks)
     if offsets is not None:
         found.lives[offsets] = prefix + OFFSETS
     async for topic_id in folders(store, prefix + TOPICS):
@@ -88,9 +91,24 @@ async def survey(
         if not places:
             continue
         found.counts[topic_id] = 1 + max(one.partition for one in places)
-        if topic_id not in spared:
+        if spared is None or topic_id not in spared:
             await _add_topic(store, tasks, places, found)
     return found
+
+
+async def rebuilt(
+    store: ObjectStore, prefix: str, cluster_id: str, found: Survey
+) -> ClusterState | None:
+    """What can be known of STATE without it, at version 0; None: not even a life is."""
+    lives = {one.number: one for one in sorted(found.lives)}
+    lineage = tuple(
+        Life(lives[number], 0, "serve" if number == 1 else "restore") for number in sorted(lives)
+    )
+    if not lineage:
+        return None
+    state = ClusterState(version=0, nonce="", cluster_id=cluster_id, lineage=lineage)
+    topics = apart(await unlisted(store, prefix, state, found))
+    return replace(state, topics=topics)
 
 
 async def unlisted(
@@ -109,14 +127,14 @@ async def unlisted(
 def grown(state: ClusterState, found: Survey) -> dict[str, TopicRecord]:
     """Topics of `state` that have data in more partitions than it knows, with as many."""
     return {
-        topic_id: TopicRecord(name=topic.name, partitions=count, configs=topic.configs)
+        topic_id: replace(topic, partitions=count)
         for topic_id, topic in state.topics.items()
         if (count := found.counts.get(topic_id, 0)) > topic.partitions
     }
 
 
-def with_names_apart(topics: Mapping[str, TopicRecord], taken: Iterable[str]) -> dict[str, str]:
-    """By id, a name that no other topic has: a topic that was made again under the name of a
+def apart(topics: Mapping[str, TopicRecord], taken: Iterable[str] = ()) -> dict[str, TopicRecord]:
+    """Each under a name that no other topic has: a topic that was made again under the name of a
     deleted one has another id, and STATE may have forgotten which of them lives."""
     names, chosen = set(taken), {}
     for topic_id, topic in sorted(topics.items()):
@@ -124,7 +142,7 @@ def with_names_apart(topics: Mapping[str, TopicRecord], taken: Iterable[str]) ->
         if name in names:
             name = f"{topic.name[: NAME_CHARACTERS_MAX - 33]}.{topic_id}"
         names.add(name)
-        chosen[topic_id] = name
+        chosen[topic_id] = replace(topic, name=name)
     return chosen
 
 
@@ -148,7 +166,7 @@ async def lives_of(
     return lives
 
 
-async def _offsets_life(store: ObjectStore, prefix: str, tasks: Tasks) -> Incarnation | None:
+async def _offsets_life(store: ObjectStore, prefix: str, tasks: Tasks | None) -> Incarnation | None:
     try:
         offsets = await read_agreed(
             store, prefix + OFFSETS, lambda got: decode_offsets(got.data), tasks
@@ -159,7 +177,7 @@ async def _offsets_life(store: ObjectStore, prefix: str, tasks: Tasks) -> Incarn
 
 
 async def _add_topic(
-    store: ObjectStore, tasks: Tasks, places: list[PartitionKeys], found: Survey
+    store: ObjectStore, tasks: Tasks | None, places: list[PartitionKeys], found: Survey
 ) -> None:
     topic_id, count = places[0].topic_id, found.counts[places[0].topic_id]
     heads = [one for one in await _heads(store, tasks, places) if one is not None]
@@ -194,7 +212,7 @@ def _record(heads: list[Head], count: int) -> TopicRecord:
 
 
 async def _heads(
-    store: ObjectStore, tasks: Tasks, places: list[PartitionKeys]
+    store: ObjectStore, tasks: Tasks | None, places: list[PartitionKeys]
 ) -> list[Head | None]:
     turns = asyncio.Semaphore(READS_AT_ONCE)
 
@@ -205,7 +223,7 @@ async def _heads(
     return await asyncio.gather(*(in_turn(_head(store, tasks, keys)) for keys in places))
 
 
-async def _head(store: ObjectStore, tasks: Tasks, keys: PartitionKeys) -> Head | None:
+async def _head(store: ObjectStore, tasks: Tasks | None, keys: PartitionKeys) -> Head | None:
     """None: there is none, or it cannot be read, or it belongs elsewhere."""
     try:
         head = await read_agreed(store, keys.head, partial(_decoded, keys.head), tasks)
