@@ -185,6 +185,12 @@ def test_a_store_that_was_never_heard_of_or_is_refused_is_told(tierlog: Cli) -> 
         assert tierlog("explain", "orders", "--http", place).lines[1] == (
             "the store has not answered yet, tried again in 0 s"
         )
+    lost = StoreHealth(away_since_ms=NOW - 60_000, is_state_lost=True, retry_ms=1000, error="gone")
+    with serving(answer(topic(partition(), store=lost))) as place:
+        assert re.fullmatch(
+            r"the store is without cluster/STATE since \d\d:\d\d:\d\d, tried again in 1 s: gone",
+            tierlog("explain", "orders", "--http", place).lines[1],
+        )
     lies = topic(partition(), store=StoreHealth(refusal="it lies"))
     with serving(answer(lies)) as place:
         assert tierlog("explain", "orders", "--http", place).lines[1] == (

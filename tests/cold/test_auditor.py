@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from random import Random
 
+import pytest
+
 from tests.tamper.bucket import CLUSTER, DAY_S, MINUTE_S, PLACES, PREFIX, TestBucket, make_bucket
 from tests.tamper.damages import put
 from tierlog.cold.audit import AuditReport, Kind
@@ -13,7 +15,7 @@ from tierlog.cold.auditstate import AuditState
 from tierlog.cold.changes import MoveLogStart
 from tierlog.cold.clusterstate import decode_state, encode_state
 from tierlog.cold.codec import decode_head
-from tierlog.cold.layout import STATE
+from tierlog.cold.layout import STATE, topic_receipt_key
 from tierlog.cold.localcopy import LocalCopies
 from tierlog.objectstore.memory import MemoryStore
 from tierlog.objectstore.port import Doomed, Got, Span
@@ -132,7 +134,84 @@ def test_a_state_that_was_put_back_is_told_by_a_topic_that_it_does_not_know() ->
         older = replace(known, topics=left)
         await put(bucket, PREFIX + STATE, encode_state(older))
         (finding,) = (await bucket.auditor().run()).findings
-        assert (finding.kind, finding.key) == (Kind.STATE_OLDER, bucket.keys(FEW).head)
+        assert (finding.kind, finding.key) == (Kind.STATE_OLDER, PREFIX + STATE)
+        assert "topic clicks" in finding.expected
+
+    play(scenario)
+
+
+def without_topic(bucket: TestBucket, topic_id: str) -> bytes:
+    """STATE as it was before the topic was made."""
+    known = decode_state(bucket.store.shelf.items[PREFIX + STATE].data)
+    left = {key: one for key, one in known.topics.items() if key != topic_id}
+    return encode_state(replace(known, version=known.version - 1, topics=left))
+
+
+def test_a_topic_without_anything_in_its_first_partition_is_missed_all_the_same() -> None:
+    async def scenario(bucket: TestBucket) -> None:
+        first = bucket.keys(DEEP).prefix
+        await bucket.store.delete(
+            [Doomed(key) for key in bucket.store.shelf.items if key.startswith(first)]
+        )
+        await put(bucket, PREFIX + STATE, without_topic(bucket, DEEP[0]))
+        report = await bucket.auditor().run()
+        assert kinds(report) == [Kind.STATE_OLDER]
+        assert "topic orders" in report.findings[0].expected
+        assert {(one.topic, one.partition) for one in report.partitions} == {
+            ("orders", 0),
+            ("orders", 1),
+            ("clicks", 0),
+        }
+
+    play(scenario)
+
+
+def test_partitions_that_state_does_not_know_are_told() -> None:
+    async def scenario(bucket: TestBucket) -> None:
+        known = decode_state(bucket.store.shelf.items[PREFIX + STATE].data)
+        fewer = {**known.topics, DEEP[0]: replace(known.topics[DEEP[0]], partitions=1)}
+        await put(bucket, PREFIX + STATE, encode_state(replace(known, topics=fewer)))
+        (finding,) = (await bucket.auditor().run()).findings
+        assert finding.kind is Kind.STATE_OLDER
+        assert "2 partitions of orders" in finding.expected
+
+    play(scenario)
+
+
+def test_what_a_receipt_tells_of_is_not_missed() -> None:
+    async def scenario(bucket: TestBucket) -> None:
+        await put(bucket, PREFIX + STATE, without_topic(bucket, FEW[0]))
+        await put(bucket, PREFIX + topic_receipt_key(FEW[0]), b"swept")
+        assert (await bucket.auditor().run()).is_sound
+
+    play(scenario)
+
+
+def test_only_a_copy_tells_of_a_state_that_lost_what_published_nothing() -> None:
+    async def scenario(bucket: TestBucket) -> None:
+        copies = LocalCopies(bucket.env, "/data/cold")
+        await copies.open()
+        state = decode_state(bucket.store.shelf.items[PREFIX + STATE].data)
+        await copies.save_state(replace(state, version=state.version + 1))
+        assert (await bucket.auditor().run()).is_sound
+        auditor = Auditor(bucket.env, bucket.store, cluster_id=CLUSTER, copies=copies)
+        assert kinds(await auditor.run()) == [Kind.STATE_OLDER]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("data", [None, b"garbage"])
+def test_topics_are_looked_at_though_state_is_gone(data: bytes | None) -> None:
+    async def scenario(bucket: TestBucket) -> None:
+        if data is None:
+            await bucket.store.delete([Doomed(PREFIX + STATE)])
+        else:
+            await put(bucket, PREFIX + STATE, data)
+        victim = bucket.keys(FEW).full(bucket.head(FEW).entries[0].key)
+        await bucket.store.delete([Doomed(victim)])
+        report = await bucket.auditor().run()
+        assert kinds(report) == [Kind.STATE_WRONG, Kind.OBJECT_MISSING]
+        assert len(report.partitions) == len(PLACES)
 
     play(scenario)
 

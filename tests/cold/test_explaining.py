@@ -133,6 +133,7 @@ def test_a_store_that_is_away_is_named_with_the_next_try() -> None:
     ("others", "why"),
     [
         ({"store": StoreHealth(refusal="it lies")}, Why.STORE_REFUSED),
+        ({"store": StoreHealth(away_since_ms=NOW, is_state_lost=True)}, Why.STATE_LOST),
         ({"fence": "another node"}, Why.FENCED),
         ({"error": "damaged", "retry_ms": 5}, Why.FAILED),
         ({"rules": replace(RULES, copies=False)}, Why.NO_COPIES),

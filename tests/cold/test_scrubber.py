@@ -11,6 +11,7 @@ from tests.cold.tiering import KEYS, NODE, TierNode, bucket_of, head_in, no_prob
 from tierlog.cold.audit import Finding, Kind
 from tierlog.cold.audit_object import Fault
 from tierlog.cold.codec import encode_head
+from tierlog.cold.head import Head
 from tierlog.cold.scrubber import Scrubber
 from tierlog.cold.scrubsettings import ScrubSettings
 from tierlog.objectstore.errors import StoreLies
@@ -162,12 +163,23 @@ def test_a_head_that_was_rolled_back_is_put_back_from_the_local_copy() -> None:
     scrub(scenario)
 
 
-def test_a_head_that_cannot_be_read_is_told_and_not_written_over() -> None:
+def test_a_head_that_cannot_be_read_is_put_back() -> None:
+    async def scenario(node: TierNode, scrubber: Scrubber) -> None:
+        right = head_in(bucket_of(node))
+        rewrite(node, KEYS.head, flipped(items_of(node)[KEYS.head].data, 20))
+        await asyncio.sleep(10)
+        assert not scrubber.findings
+        assert node.tier.stats.scrub_repairs == 1
+        assert head_in(bucket_of(node)).entries == right.entries
+
+    scrub(scenario)
+
+
+def test_a_head_that_breaks_its_rules_is_told_and_not_written_over() -> None:
     """It may be a successor's: only who moves it aside says that it is not."""
 
     async def scenario(node: TierNode, scrubber: Scrubber) -> None:
-        right = items_of(node)[KEYS.head].data
-        rewrite(node, KEYS.head, wrong := flipped(right, 20))
+        rewrite(node, KEYS.head, wrong := broken(head_in(bucket_of(node))))
         await asyncio.sleep(10)
         ((kind, key),) = scrubber.findings
         assert (kind, key) == (Kind.HEAD_WRONG, KEYS.head)
@@ -178,6 +190,12 @@ def test_a_head_that_cannot_be_read_is_told_and_not_written_over() -> None:
         assert head_in(bucket_of(node)).next_offset == node.log.log_end
 
     scrub(scenario)
+
+
+def broken(head: Head) -> bytes:
+    """A later one, with a hole in it."""
+    value = replace(head, version=head.version + 1, nonce="x", entries=head.entries[1:])
+    return encode_head(value)
 
 
 def test_a_page_that_is_in_memory_is_put_back() -> None:
@@ -362,7 +380,7 @@ def test_what_a_successor_let_go_is_not_missed_by_who_does_not_know_it_yet() -> 
 
 def test_what_was_found_in_a_topic_that_is_deleted_is_forgotten() -> None:
     async def scenario(node: TierNode, scrubber: Scrubber) -> None:
-        rewrite(node, KEYS.head, flipped(items_of(node)[KEYS.head].data, 20))
+        rewrite(node, KEYS.head, broken(head_in(bucket_of(node))))
         await asyncio.sleep(10)
         assert scrubber.findings
         await node.tier.detach(KEYS.topic_id, KEYS.partition)

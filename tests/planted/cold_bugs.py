@@ -28,7 +28,7 @@ from tierlog.broker.partition import Partition
 from tierlog.cold import invariants, scrubber, sending
 from tierlog.cold.audit import Kind
 from tierlog.cold.audit_object import Fault, ObjectAudit
-from tierlog.cold.cell import Cell, Seen
+from tierlog.cold.cell import Cell, Seen, Wrong
 from tierlog.cold.choosing import Upcoming
 from tierlog.cold.clusterstate import DeletedTopic
 from tierlog.cold.dropper import PartitionDropper
@@ -117,16 +117,16 @@ def swap_repeated_on_the_new_etag() -> Iterator[None]:
 @contextmanager
 def head_read_once() -> Iterator[None]:
     """HEAD is asked for once and remembered: it is ours, who else would write it?"""
-    read_once = Cell._read_once
+    look = Cell.look
     known: dict[int, Any] = {}
 
-    async def remembered(self: Cell[Any]) -> Seen[Any] | None:
+    async def remembered(self: Cell[Any]) -> Seen[Any] | Wrong | None:
         if known.get(id(self), (None, None))[0] is not self:
-            known[id(self)] = self, await read_once(self)
-        found: Seen[Any] | None = known[id(self)][1]
+            known[id(self)] = self, await look(self)
+        found: Seen[Any] | Wrong | None = known[id(self)][1]
         return found
 
-    with patch.object(Cell, "_read_once", remembered):
+    with patch.object(Cell, "look", remembered):
         yield
 
 

@@ -6,11 +6,12 @@ and that nobody reads.
 """
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeAlias
 
-from tests.tamper.bucket import PLACES, TestBucket
+from tests.tamper.bucket import PLACES, PREFIX, TestBucket
+from tierlog.cold.clusterstate import decode_state, encode_state
 from tierlog.cold.codec import decode_head
 from tierlog.cold.layout import HEAD, STATE
 from tierlog.objectstore.body import BytesBody
@@ -123,7 +124,21 @@ async def roll_back(bucket: TestBucket, rng: Random, _: list[str]) -> Damage | N
     return Damage("roll back", (key,), f"to version {heads[data].version}")
 
 
+async def roll_state_back(bucket: TestBucket, rng: Random, _: list[str]) -> Damage | None:
+    """STATE as it was before a topic was made, or before it got its last partition."""
+    key = PREFIX + STATE
+    now = decode_state(bytes_of(bucket, key))
+    topic_id = rng.choice(sorted(now.topics))
+    topics = dict(now.topics)
+    topic = topics.pop(topic_id)
+    if topic.partitions > 1 and rng.random() < 0.5:
+        topics[topic_id] = replace(topic, partitions=topic.partitions - 1)
+    older = replace(now, version=now.version - 1, nonce="older", topics=topics)
+    await put(bucket, key, encode_state(older))
+    return Damage("roll STATE", (key,), f"to before {topic.name} was as it is")
+
+
 DEEDS: tuple[Deed, ...] = (
     *(flip, flip, flip, smear, truncate, lengthen),
-    *(drop, drop, swap, swap, roll_back, roll_back),
+    *(drop, drop, swap, swap, roll_back, roll_back, roll_state_back),
 )

@@ -54,7 +54,7 @@ def test_the_bucket_has_everything_that_a_bucket_may_have() -> None:
         assert any(head.garbage for head in heads)
         assert any(head.skips for head in heads)
         assert any(head.log_start > 0 for head in heads)
-        assert len(set(DEEDS)) == 7
+        assert len(set(DEEDS)) == 8
 
     asyncio.run(scenario())
 

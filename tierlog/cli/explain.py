@@ -155,6 +155,8 @@ def about(answer: dict[str, Any]) -> list[str]:
         since = "has not answered yet" if since_ms < 0 else f"away since {moment(since_ms, now_ms)}"
         retry = f", tried again in {show_length(store['retry_ms'])}"
         error = f": {store['error']}" if store["error"] else ""
+        if store.get("is_state_lost"):
+            since = f"without cluster/STATE since {moment(since_ms, now_ms)}"
         lines.append(f"the store is {since}{retry}{error}".replace("is has", "has"))
     return lines
 

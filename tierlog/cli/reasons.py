@@ -28,6 +28,7 @@ OBSTACLES = {
     "store refused": "not before a restart: the store is refused",
     "fenced": "fenced: another node publishes this partition",
     "store away": "store away{since}, tried again {at}",
+    "state lost": "waits for cluster/STATE{since}, looked for again {at}",
     "failed": "failed, tried again {at}",
 }
 """What holds for a whole partition; its details are told once."""

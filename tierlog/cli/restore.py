@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 import shlex
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -209,5 +209,6 @@ def as_value(report: "Report") -> dict[str, Any]:
             }
             for one in report.groups
         ],
+        "taken_in": [asdict(one) for one in report.taken_in],
         "problems": list(report.problems),
     }

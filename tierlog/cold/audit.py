@@ -55,14 +55,17 @@ _TABLE_FOLLOWS = (
 
 ADVICE = {
     Kind.FORMAT_WRONG: 'write format.json anew: {"cluster_id":"<id>","format":1}',
-    Kind.STATE_WRONG: "put an earlier version of cluster/STATE back; a running node then brings it "
-    "up to date",
-    Kind.STATE_OLDER: "put the newest version of cluster/STATE back: a restore would not find the "
-    "topic",
+    Kind.STATE_WRONG: "start the node: it puts cluster/STATE back from its local copy; or put the "
+    "newest sound version back; without either 'tierlog restore' makes it anew from the manifests, "
+    "without the settings of topics",
+    Kind.STATE_OLDER: "start the node: it puts cluster/STATE back from its local copy; or put the "
+    "newest version back; without either 'tierlog restore' takes in what has data, without the "
+    "settings that stand in STATE alone",
     Kind.HEAD_MISSING: "start the node that wrote it: it puts HEAD back from its local copy; "
     "without one, 'tierlog restore' makes it anew from the segments",
-    Kind.HEAD_WRONG: "put the newest sound version of HEAD back; or move it aside and start the "
-    "node that wrote it, which puts it back from its local copy",
+    Kind.HEAD_WRONG: "start the node that wrote it: it puts back a HEAD that cannot be read; one "
+    "that can, and breaks its rules, move aside first, or put the newest sound version back. "
+    "Without the node 'tierlog restore' makes it anew from the segments",
     Kind.HEAD_OLDER: "start the node that wrote it: it puts HEAD back from its local copy; or put "
     "the newest version of HEAD back. Delete nothing until then",
     Kind.PAGE_MISSING: "bring the page back from a version, a replica or a backup of the bucket; "

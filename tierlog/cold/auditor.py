@@ -3,6 +3,9 @@
 `format.json`, `cluster/STATE`, then each partition of each topic (`audit_partition`). Topics whose
 deletion is under way are left out: their objects go, in any order. What is found in a topic that is
 deleted meanwhile is no finding either.
+
+A STATE that is gone, cannot be read, or does not know a topic that has data is a finding; what it
+should have told is then taken from HEADs (`survey`), so that the topics are looked at all the same.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from tierlog.cold.audit_partition import AuditSettings, PartitionCheck
 from tierlog.cold.clusterstate import ClusterState, decode_format, decode_state, encode_format
 from tierlog.cold.crew import Crew
 from tierlog.cold.errors import ColdCorrupt
-from tierlog.cold.layout import FORMAT_JSON, STATE, TOPICS, PartitionKeys, cluster_prefix
+from tierlog.cold.layout import FORMAT_JSON, STATE, PartitionKeys, cluster_prefix
 from tierlog.cold.refusals import ClusterUnknown
+from tierlog.cold.survey import apart, grown, rebuilt, survey, unlisted
 from tierlog.objectstore.errors import NoSuchObject
 from tierlog.objectstore.limited import Meter
 
@@ -74,6 +78,8 @@ class Auditor:
             is_deep=is_deep, before_read=self._wait_for_rate, on_bytes=on_bytes
         )
         self._of_cluster: list[Finding] = []
+        self._unlisted: frozenset[str] = frozenset()
+        """Topics that STATE should know."""
         self._notes: list[str] = []
         self._partitions: dict[tuple[str, int], PartitionAudit] = {}
 
@@ -81,11 +87,18 @@ class Auditor:
         """All topics, or those of these names. Raises `ClusterUnknown` for one that is not there,
         and what the store raises: then nothing is known."""
         await self._check_format()
+        known = None if self._copies is None else await self._copies.load_state(self._cluster_id)
         state = await self._read_state()
-        if state is None:
-            self._notes.append(f"without {STATE} no topic is known: none was looked at")
-        else:
+        if state is not None and known is not None and state.is_behind(known):
+            expected = f"version {known.version}, of which this node has a copy"
+            found = f"version {state.version}"
+            self._add(Kind.STATE_OLDER, self._prefix + STATE, expected, found)
+        if state is not None:
+            state = state if topics else await self._completed(state)
             await self._check_topics(state, topics)
+            await self._forgive_deleted()
+        else:
+            await self._check_without_state(topics)
         ordered = sorted(self._partitions.values(), key=lambda one: (one.topic, one.partition))
         return AuditReport(
             cluster_id=self._cluster_id,
@@ -141,11 +154,23 @@ class Auditor:
             for subject in subjects:
                 await crew.give(self._check_partition(subject, lives))
         if not names:
-            await self._check_unlisted(state)
             self._notes += (
                 f"{one.name} is being deleted: not looked at" for one in state.deleted.values()
             )
-        await self._forgive_deleted()
+
+    async def _check_without_state(self, names: Collection[str]) -> None:
+        found = await survey(self._store, self._prefix, self._env.tasks)
+        state = await rebuilt(self._store, self._prefix, self._cluster_id, found)
+        if state is None:
+            self._notes.append(
+                f"without {STATE} and any HEAD no topic is known: none was looked at"
+            )
+            return
+        self._notes.append(
+            f"{STATE} cannot be used: the {len(state.topics)} topics of which manifests tell were "
+            "looked at"
+        )
+        await self._check_topics(state, names)
 
     async def _check_partition(self, subject: Subject, lives: Collection[Incarnation]) -> None:
         known = None
@@ -201,32 +226,27 @@ class Auditor:
                 await crew.give(look(subject))
         return sum(sizes)
 
-    async def _check_unlisted(self, state: ClusterState) -> None:
-        """Topics of which there is a HEAD, and that STATE does not know: STATE was put back."""
-        root = self._prefix + TOPICS
-        after = root
-        while (key := await self._first_key(root, after)) is not None:
-            topic_id = key.removeprefix(root).partition("/")[0]
-            # Behind everything of this topic: "0" is the character after the slash.
-            after = f"{root}{topic_id}0"
-            if topic_id not in state.topics and topic_id not in state.deleted:
-                await self._check_unknown(topic_id)
-
-    async def _check_unknown(self, topic_id: str) -> None:
-        key = PartitionKeys(self._prefix, topic_id, 0).head
-        try:
-            await self._store.head(key)
-        except NoSuchObject:
-            return
-        now = await self._read_state()  # It may have been made meanwhile, or swept.
-        if now is not None and topic_id not in now.topics and topic_id not in now.deleted:
-            self._add(Kind.STATE_OLDER, key, f"a topic {topic_id} in {STATE}", "none")
-
-    async def _first_key(self, root: str, after: str) -> str | None:
-        async for page in self._store.list(root, after=after):
-            if page:
-                return page[0].key
-        return None
+    async def _completed(self, state: ClusterState) -> ClusterState:
+        """With the topics and partitions that have data, and that STATE does not know: it was put
+        back, if it still does not."""
+        found = await survey(self._store, self._prefix, self._env.tasks, spared=state.topics)
+        new = await unlisted(self._store, self._prefix, state, found)
+        if new or grown(state, found):
+            now = await self._read_state()  # It may have been made meanwhile, or swept.
+            if now is None:
+                return state
+            state, new = now, await unlisted(self._store, self._prefix, now, found)
+        key, more = self._prefix + STATE, grown(state, found)
+        for topic_id, topic in new.items():
+            expected = f"topic {topic.name} ({topic_id}), which has data"
+            self._add(Kind.STATE_OLDER, key, expected, "no such topic")
+        for topic_id, topic in more.items():
+            expected = f"{topic.partitions} partitions of {topic.name}, which have data"
+            held = f"{state.topics[topic_id].partitions}"
+            self._add(Kind.STATE_OLDER, key, expected, held)
+        self._unlisted = frozenset(new)
+        new = apart(new, [one.name for one in state.topics.values()])
+        return replace(state, topics={**state.topics, **more, **new})
 
     async def _forgive_deleted(self) -> None:
         """What was deleted while we looked is no damage."""
@@ -234,7 +254,8 @@ class Auditor:
             return
         state = await self._read_state()
         for place, one in self._partitions.items():
-            if state is not None and one.findings and place[0] not in state.topics:
+            is_gone = state is not None and place[0] not in {*state.topics, *self._unlisted}
+            if is_gone and one.findings:
                 note = "the topic was deleted meanwhile"
                 self._partitions[place] = replace(one, findings=(), notes=(*one.notes, note))
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from tierlog.cold import codec, lookup
 from tierlog.cold.clusterstate import decode_state
-from tierlog.cold.errors import ColdError
+from tierlog.cold.errors import ColdCorrupt, ColdError
 from tierlog.cold.head import PageRef
 from tierlog.cold.layout import (
     FORMAT_JSON,
@@ -32,6 +32,7 @@ from tierlog.cold.layout import (
     cluster_prefix,
 )
 from tierlog.cold.restore import find_clusters
+from tierlog.cold.survey import rebuilt, survey
 from tierlog.objectstore.errors import NoSuchObject
 from tierlog.types import Offset
 
@@ -176,9 +177,21 @@ class BucketView:
 
     async def state(self, cluster_id: str) -> ClusterState:
         if cluster_id not in self._states:
-            got = await self.store.get(cluster_prefix("", cluster_id) + STATE)
-            self._states[cluster_id] = decode_state(got.data)
+            self._states[cluster_id] = await self._read_state(cluster_id)
         return self._states[cluster_id]
+
+    async def _read_state(self, cluster_id: str) -> ClusterState:
+        """Where STATE cannot be had: what HEADs say."""
+        prefix = cluster_prefix("", cluster_id)
+        try:
+            return decode_state((await self.store.get(prefix + STATE)).data)
+        except (NoSuchObject, ColdCorrupt) as fault:
+            state = await rebuilt(self.store, prefix, cluster_id, await survey(self.store, prefix))
+            if state is None:
+                raise NotThere(
+                    f"{STATE} of cluster {cluster_id} cannot be used: {fault}"
+                ) from fault
+            return state
 
     async def head(self, place: Place) -> Head:
         """Raises `NotThere` where the partition never published."""

@@ -5,6 +5,10 @@ landed, its repetition did not). So the answer alone decides nothing but WON: af
 the object is read back, and the nonce inside tells whose write it was. A nonce belongs to one
 change, however often it is sent; the version inside rises, so two contents never share an ETag.
 
+What cannot be read is `Wrong` once the same bytes came twice: one garbled answer is not believed.
+It may be replaced like anything else that was seen, under its own ETag. What a newer tierlog wrote
+is not wrong: that is raised, and nobody replaces it.
+
 While the object is unchanged the very same bytes are sent again, under the same condition:
 whichever of them lands first, the others cannot.
 """
@@ -13,8 +17,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from tierlog.cold.agreed import READS_MAX, differs
+from tierlog.cold.errors import ColdCorrupt
 from tierlog.cold.refusals import SwapLost, SwapUncertain
 from tierlog.objectstore.body import BytesBody
 from tierlog.objectstore.errors import NoSuchObject, StoreUnavailable
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tierlog.env import Env, Rng
-    from tierlog.objectstore.port import ObjectStore
+    from tierlog.objectstore.port import Got, ObjectStore
 
 ATTEMPTS_MAX = 7
 BACKOFF_SECONDS_MIN = 0.05
@@ -49,6 +56,14 @@ class Seen(Generic[V]):
     etag: str
 
 
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Bytes stand there that are no such object, whoever put them there."""
+
+    etag: str
+    fault: ColdCorrupt
+
+
 class Cell(Generic[V]):
     def __init__(
         self,
@@ -69,24 +84,45 @@ class Cell(Generic[V]):
         self._decode = decode
 
     async def read(self) -> Seen[V] | None:
-        """What the store holds now; None if there is nothing. Retries, then `StoreUnavailable`."""
-        for attempt in range(ATTEMPTS_MAX - 1):
+        """What the store holds now; None if there is nothing. Retries, then `StoreUnavailable`.
+        Raises `ColdCorrupt` where `look` finds something wrong."""
+        found = await self.look()
+        if isinstance(found, Wrong):
+            raise found.fault
+        return found
+
+    async def look(self) -> Seen[V] | Wrong | None:
+        """As `read`, and what cannot be read is told with its ETag. Raises `NewerFormat`."""
+        digests: set[bytes] = set()
+        for _ in range(READS_MAX):
+            got = await self._get()
+            if got is None:
+                return None
             try:
-                return await self._read_once()
+                # A large manifest takes milliseconds to read: not on the loop.
+                value = await self._env.tasks.in_thread(self._decode, bytes(got.data))
+            except ColdCorrupt as fault:
+                digest = sha256(got.data).digest()
+                if digest in digests:
+                    return Wrong(got.stat.etag, fault)
+                digests.add(digest)
+            else:
+                return Seen(value, got.stat.etag)
+        raise differs(self.key)
+
+    async def _get(self) -> Got | None:
+        for attempt in range(ATTEMPTS_MAX):
+            try:
+                return await self._store.get(self.key)
+            except NoSuchObject:
+                return None
             except StoreUnavailable:
+                if attempt == ATTEMPTS_MAX - 1:
+                    raise
                 await pause(self._env.rng, attempt)
-        return await self._read_once()
+        raise AssertionError("the last attempt returns or raises")
 
-    async def _read_once(self) -> Seen[V] | None:
-        try:
-            got = await self._store.get(self.key)
-        except NoSuchObject:
-            return None
-        # A large manifest takes milliseconds to read: not on the loop.
-        value = await self._env.tasks.in_thread(self._decode, bytes(got.data))
-        return Seen(value, got.stat.etag)
-
-    async def swap(self, seen: Seen[V] | None, value: V) -> Seen[V]:
+    async def swap(self, seen: Seen[V] | Wrong | None, value: V) -> Seen[V]:
         """Replace what was seen (None: create). Returns once the write is known to have happened.
 
         Raises `SwapLost` if somebody else's came first: read, judge, rebase. `SwapUncertain` if the
@@ -100,26 +136,26 @@ class Cell(Generic[V]):
                 return Seen(value, written.etag)
             said = written.detail or written.outcome.value
             found = await self._read_back(said)
-            if found is not None and found.value.nonce == value.nonce:
+            if isinstance(found, Seen) and found.value.nonce == value.nonce:
                 return found
             if _etag(found) != _etag(seen):
                 raise SwapLost(self.key, of=self._of)
             await pause(self._env.rng, attempt)
         raise SwapUncertain(self.key, said=said, of=self._of)
 
-    async def _send(self, body: BytesBody, seen: Seen[V] | None) -> Written:
+    async def _send(self, body: BytesBody, seen: Seen[V] | Wrong | None) -> Written:
         if seen is None:
             return await self._store.put_if_absent(self.key, body)
         return await self._store.put_if_match(self.key, body, etag=seen.etag)
 
-    async def _read_back(self, said: str) -> Seen[V] | None:
+    async def _read_back(self, said: str) -> Seen[V] | Wrong | None:
         try:
-            return await self.read()
+            return await self.look()
         except StoreUnavailable as fault:
             raise SwapUncertain(self.key, said=said, of=self._of) from fault
 
 
-def _etag(seen: Seen[V] | None) -> str | None:
+def _etag(seen: Seen[V] | Wrong | None) -> str | None:
     return None if seen is None else seen.etag
 
 

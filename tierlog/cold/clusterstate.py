@@ -74,6 +74,14 @@ class ClusterState:
     def incarnation(self) -> Incarnation:
         return self.lineage[-1].incarnation
 
+    def is_behind(self, known: "ClusterState") -> bool:
+        """Whether it is an earlier one than `known`. One with a life that `known` does not have is
+        somebody else's, whatever its version: the cluster was restored."""
+        lives, knowns = ([life.incarnation for life in one.lineage] for one in (self, known))
+        if lives == knowns:
+            return self.version < known.version
+        return lives == knowns[: len(lives)]
+
     @property
     def ancestors(self) -> tuple[Incarnation, ...]:
         return tuple(life.incarnation for life in self.lineage[:-1])

@@ -51,6 +51,8 @@ class Why(StrEnum):
     HIGH_WATERMARK = "high watermark"
     STORE_REFUSED = "store refused"
     STORE_AWAY = "store away"
+    STATE_LOST = "state lost"
+    """The store answers, and has no `cluster/STATE` that could be used."""
     FENCED = "fenced"
     FAILED = "failed"
     TURN = "turn"

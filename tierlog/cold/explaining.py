@@ -119,7 +119,8 @@ def _obstacle(facts: Facts, step: Step) -> Reason | None:
         return Reason(step=step, why=Why.FENCED, detail=facts.fence)
     if store.away_since_ms is not None:
         at_ms = facts.now_ms + store.retry_ms
-        return Reason(step=step, why=Why.STORE_AWAY, at_ms=at_ms, detail=store.error or "")
+        why = Why.STATE_LOST if store.is_state_lost else Why.STORE_AWAY
+        return Reason(step=step, why=why, at_ms=at_ms, detail=store.error or "")
     if facts.error is not None and step is not Step.ROLL:
         at_ms = facts.now_ms + facts.retry_ms
         return Reason(step=step, why=Why.FAILED, at_ms=at_ms, detail=facts.error)

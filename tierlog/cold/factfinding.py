@@ -192,6 +192,7 @@ def health_of(tier: ColdTier) -> StoreHealth:
         refusal=None if tier.refusal is None else str(tier.refusal),
         error=tier.last_error,
         away_since_ms=since_ms,
+        is_state_lost=tier.is_state_lost,
         retry_ms=pace.left_ms,
     )
 

@@ -1,8 +1,10 @@
-"""Local copies of HEAD objects: what is cold is known while the store is away.
+"""Local copies of HEAD objects and of STATE: what is cold is known while the store is away; what it
+loses can be put back.
 
-One file a partition below `<data>/cold/`, the bytes of the object as they stand in the bucket
-(`zcat` reads them). Replaced whole and synced before a publish is reported, so that nothing is ever
-dropped from the disk that only a HEAD unknown to the next start would find.
+One file a partition and one of the cluster, below `<data>/cold/`, the bytes of the object as they
+stand in the bucket (`zcat` reads them). Replaced whole and synced before a publish, or a change of
+STATE, is reported, so that nothing is ever dropped from the disk that only a HEAD unknown to the
+next start would find.
 
 A copy that cannot be read is none: the bucket has the original, and a copy is only ever behind it.
 """
@@ -13,18 +15,21 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from tierlog.cold.clusterstate import decode_state, encode_state
 from tierlog.cold.codec import decode_head, encode_head
 from tierlog.cold.refusals import CopyFailed
 from tierlog.errors import TierlogError
 from tierlog.hot import smallfile
 
 if TYPE_CHECKING:
+    from tierlog.cold.clusterstate import ClusterState
     from tierlog.cold.head import Head
     from tierlog.env import Env
 
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".head"
+STATE_NAME = "STATE"
 
 
 class LocalCopies:
@@ -40,13 +45,9 @@ class LocalCopies:
     async def load(self, topic_id: str, partition: int) -> Head | None:
         name = _name(topic_id, partition)
         try:
-            data = await self._env.tasks.in_thread(
-                smallfile.read_all, self._env.disk, f"{self.path}/{name}"
-            )
+            head = decode_head(await self._read(name), key=name)
         except FileNotFoundError:
             return None
-        try:
-            head = decode_head(data, key=name)
         except TierlogError as fault:
             logger.warning("%s/%s is not used: %s", self.path, name, fault)
             return None
@@ -54,10 +55,29 @@ class LocalCopies:
 
     async def save(self, head: Head) -> None:
         """Durable when it returns. Raises `CopyFailed`."""
-        name = _name(head.topic_id, head.partition)
-        saving = self._env.tasks.in_thread(
-            smallfile.replace, self._env.disk, self.path, name, encode_head(head)
+        await self._replace(_name(head.topic_id, head.partition), encode_head(head))
+
+    async def load_state(self, cluster_id: str) -> ClusterState | None:
+        try:
+            state = decode_state(await self._read(STATE_NAME))
+        except FileNotFoundError:
+            return None
+        except TierlogError as fault:
+            logger.warning("%s/%s is not used: %s", self.path, STATE_NAME, fault)
+            return None
+        return state if state.cluster_id == cluster_id else None
+
+    async def save_state(self, state: ClusterState) -> None:
+        """Durable when it returns. Raises `CopyFailed`."""
+        await self._replace(STATE_NAME, encode_state(state))
+
+    async def _read(self, name: str) -> bytes:
+        return await self._env.tasks.in_thread(
+            smallfile.read_all, self._env.disk, f"{self.path}/{name}"
         )
+
+    async def _replace(self, name: str, data: bytes) -> None:
+        saving = self._env.tasks.in_thread(smallfile.replace, self._env.disk, self.path, name, data)
         try:
             await asyncio.shield(saving)
         except asyncio.CancelledError:

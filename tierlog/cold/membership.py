@@ -4,7 +4,9 @@
   its life. After that a store without it is a wrong one (`StateLost`): it gets nothing.
 - A topic stands in `cluster/STATE` before its first publish, so that a restore finds it: what is
   noted here is written with the next `save`, and `is_saved` says whether it has been.
-- STATE is read now and then, so that an idle node learns of a restore.
+- STATE is read now and then, so that an idle node learns of a restore, and so that what the store
+  lost of it is put back (`statekeeper`). A topic that is not in it is deleted only if STATE, or a
+  receipt, says so: else it is written again.
 
 What the store raises passes through: whoever calls repeats it.
 """
@@ -15,6 +17,7 @@ from typing import TypeAlias
 
 from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.head import Incarnation
+from tierlog.cold.localcopy import LocalCopies
 from tierlog.cold.publisher import Place
 from tierlog.cold.refusals import TopicDeleted
 from tierlog.cold.statekeeper import StateKeeper
@@ -46,12 +49,18 @@ class Membership:
         is_founded: bool = False,
         on_founding: Hook | None = None,
         on_founded: Hook | None = None,
+        copies: LocalCopies | None = None,
     ) -> None:
         """`prefix`: the cluster's own. A cluster that `is_founded` is not founded again;
         `on_founding` may refuse that it is, `on_founded` hears that it was."""
         self.probe: Probe = probe or (lambda: probe_store(store, env.rng))
         self.keeper = StateKeeper(
-            store, prefix, env, cluster_id=cluster_id, incarnation=incarnation
+            store,
+            prefix,
+            env,
+            cluster_id=cluster_id,
+            incarnation=incarnation,
+            copies=copies,
         )
         self._is_founded = is_founded
         self._on_founding = on_founding
@@ -107,6 +116,19 @@ class Membership:
     def is_saved(self, place: Place) -> bool:
         """Whether a restore would find the topic: only then it may be published to."""
         return self.keeper.covers(place.topic_id, partitions=place.partition_count)
+
+    async def require_saved(self, place: Place) -> None:
+        """A restore would find the topic when this returns. Raises `TopicDeleted`."""
+        if self.is_saved(place):
+            return
+        state = self.keeper.state
+        if state is not None and place.topic_id in state.deleted:
+            raise TopicDeleted(place.topic_id, of=place.topic)
+        if place.topic_id in self._topics:
+            self._unsaved.add(place.topic_id)
+        await self.save()
+        if not self.is_saved(place):
+            raise TopicDeleted(place.topic_id, of=place.topic)
 
     async def save(self) -> None:
         """Write what the bucket may not know; a topic that is altered meanwhile comes again."""

@@ -5,7 +5,7 @@ from what is cold (`reopening`), and not for long.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from tierlog.cold.clusterstate import TopicRecord
@@ -63,6 +63,8 @@ class PartitionMaker:
         self.pages = PageCache(store, tasks=env.tasks)
         self.trouble: Callable[[], str | None] = lambda: None
         """Why the store need not be asked now, if somebody knows."""
+        self.check_life: Callable[[], Awaitable[object]] | None = None
+        """Raises where the cluster was restored elsewhere: before a HEAD is put back."""
 
     async def open(self) -> None:
         """Before anything else."""
@@ -170,6 +172,7 @@ class PartitionMaker:
             writer=Writer(leader_epoch, self._process),
             incarnation=self._incarnation,
             copies=self.copies,
+            check_life=self.check_life,
         )
 
     def _merger(self, partition: TieredPartition, tiering: TopicTiering) -> Merger:

@@ -10,7 +10,9 @@ and the keys of its entries say what happened.
 - A newer leader, a twin with the same epoch, or another incarnation of the cluster ends this
   publisher for good: every later call is refused without asking the store.
 - The local copy is on disk before a commit is reported.
-- HEAD never goes back: a store that shows none, or an older one than was seen, is not believed.
+- HEAD never goes back: a store that shows none, an older one than was seen, or bytes that cannot be
+  read, is not believed. `repair` puts back what is known here, unless a later leader, or a later
+  life of the cluster, may have gone on.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from tierlog.cold.cell import Cell, Seen, write_once
+from tierlog.cold.cell import Cell, Seen, Wrong, write_once
 from tierlog.cold.chain import genesis
 from tierlog.cold.codec import decode_head, encode_head
-from tierlog.cold.head import Head
+from tierlog.cold.head import Head, Writer
 from tierlog.cold.invariants import check
+from tierlog.cold.layout import SEGMENTS, parse_segment_key
 from tierlog.cold.refusals import (
     Fenced,
     FencedByNewer,
@@ -33,7 +36,9 @@ from tierlog.cold.refusals import (
     ForeignIncarnation,
     ForeignObject,
     HeadForked,
+    HeadGarbled,
     HeadLost,
+    HeadUnreadable,
     SwapLost,
     name_of,
 )
@@ -43,7 +48,7 @@ from tierlog.objectstore.errors import NoSuchObject
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tierlog.cold.head import Incarnation, Policy, Writer
+    from tierlog.cold.head import Incarnation, Policy
     from tierlog.cold.layout import PartitionKeys
     from tierlog.cold.localcopy import LocalCopies
     from tierlog.cold.page import NewPage
@@ -93,8 +98,11 @@ class Publisher:
         incarnation: Incarnation,
         copies: LocalCopies | None = None,
         ancestors: Collection[Incarnation] = (),
+        check_life: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """`ancestors`: earlier lives of the cluster, whose HEADs a restore may claim."""
+        """`ancestors`: earlier lives of the cluster, whose HEADs a restore may claim. `check_life`
+        raises `ForeignIncarnation` where STATE belongs to another life; it is asked before a HEAD
+        is put back, which cannot tell any more."""
         self.writer = writer
         self.incarnation = incarnation
         self.place = place
@@ -113,6 +121,7 @@ class Publisher:
         self._env = env
         self._copies = copies
         self._ancestors = frozenset(ancestors)
+        self._check_life = check_life
         self._cell = Cell(
             store,
             keys.head,
@@ -143,7 +152,7 @@ class Publisher:
         """
         async with self._turn:
             await self.load()
-            seen = await self._cell.read()
+            seen = await self._look()
             try:
                 self._judge(seen)
             except Fenced:
@@ -158,17 +167,22 @@ class Publisher:
         async with self._turn:
             return await self._claim()
 
-    async def create(self, draft: Draft) -> Head:
+    async def create(self, draft: Draft, *, instead_of: Wrong | None = None) -> Head:
         """Claim with a first HEAD that lists something already: a rebuilt one. Whole, or not at
-        all. Raises `SwapLost` if there is a HEAD."""
+        all. Raises `SwapLost` if there is a HEAD, or another than `instead_of`."""
         async with self._turn:
             self._refuse_if_fenced()
             value = self._stamp(draft.head, draft.head, self._new_nonce())
             check(value, previous=None)
             await self._write_pages(draft)
-            await self._swap(None, value)
+            await self._swap(instead_of, value)
             self.is_claimed = True
             return value
+
+    async def wrong(self) -> Wrong | None:
+        """What stands in HEAD's place and cannot be read; None: there is a HEAD, or nothing."""
+        found = await self._cell.look()
+        return found if isinstance(found, Wrong) else None
 
     async def commit(self, change: Change) -> Head:
         """Publish. Returns the HEAD that holds the change, durable in the store and copied here.
@@ -189,22 +203,40 @@ class Publisher:
         """Put the HEAD that this node knows back, where the store lost it (`HeadLost`).
 
         Only for a topic that is not deleted, and only forward: what the store has now is replaced
-        under its own condition, and the version goes on from the highest that was seen.
+        under its own condition, and the version goes on from the highest that was seen. Raises
+        `Fenced` and `ForeignIncarnation` where it may have been a successor's.
         """
         async with self._turn:
             self._refuse_if_fenced()
             await self.load()
-            seen = await self._cell.read()
+            seen = await self._cell.look()
             try:
                 self._judge(seen)
             except HeadLost:
                 assert self.head is not None, "only what was known can be lost"
+                await self._require_latest(self.head)
                 await self._require_listed(self.head)
                 value = self._stamp(self.head, self.head, self._new_nonce())
                 check(value, previous=self.head)
                 await self._swap(seen, value)
                 self.is_claimed = True
             return await self._claim()
+
+    async def _require_latest(self, head: Head) -> None:
+        """What is lost cannot tell whose it was. STATE tells of a later life of the cluster, and
+        segments behind the known end of a later leader; one that published nothing loses nothing
+        either."""
+        if self._check_life is not None:
+            await self._check_life()
+        behind = self.keys.full(f"{SEGMENTS}{head.next_offset:020d}")
+        async for page in self._store.list(self.keys.full(SEGMENTS), after=behind):
+            for stat in page:
+                name = parse_segment_key(self.keys.relative(stat.key) or "")
+                if name is not None and name.leader_epoch > self.writer.leader_epoch:
+                    found = Writer(name.leader_epoch, "of another process")
+                    of = name_of(self.place)
+                    raise FencedByNewer(self.keys.head, mine=self.writer, found=found, of=of)
+            return
 
     async def _require_listed(self, head: Head) -> None:
         """A store that lost HEAD may have lost more, or be another one: what HEAD lists itself must
@@ -279,7 +311,7 @@ class Publisher:
             key = self.keys.full(page.key)
             await write_once(self._store, key, page.data, self._env.rng)
 
-    async def _swap(self, seen: Seen[Head] | None, value: Head) -> None:
+    async def _swap(self, seen: Seen[Head] | Wrong | None, value: Head) -> None:
         # Unknown until the answer is in, also if this task is cancelled meanwhile.
         self._seen = None
         await self._adopt(await self._cell.swap(seen, value))
@@ -313,15 +345,29 @@ class Publisher:
             raise self.fence
 
     async def _read_judged(self) -> Seen[Head] | None:
-        seen = await self._cell.read()
+        seen = await self._look()
         self._judge(seen)
         return seen
 
-    def _judge(self, seen: Seen[Head] | None) -> None:
+    async def _look(self) -> Seen[Head] | None:
+        found = await self._cell.look()
+        if isinstance(found, Wrong):
+            raise self._garbled(found)
+        return found
+
+    def _garbled(self, found: Wrong) -> HeadGarbled | HeadUnreadable:
+        key, why, of = self.keys.head, found.fault.reason, name_of(self.place)
+        if self.head is None:
+            return HeadUnreadable(key, why=why, of=of)
+        return HeadGarbled(key, known_version=self.head.version, why=why, of=of)
+
+    def _judge(self, seen: Seen[Head] | Wrong | None) -> None:
         """Raises unless the HEAD is ours to replace and follows from the one that is known.
 
         Who wrote it comes first: a successor's HEAD is never repaired away.
         """
+        if isinstance(seen, Wrong):
+            raise self._garbled(seen)
         if seen is None:
             if self.head is not None:
                 raise self._lost(None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from tierlog.cold.errors import ColdError
+from tierlog.cold.errors import ColdCorrupt, ColdError
 from tierlog.errors import Kind
 
 if TYPE_CHECKING:
@@ -176,6 +176,36 @@ class HeadLost(ColdError):
         self.found_version = found_version
 
 
+class HeadGarbled(HeadLost):
+    """What stands in HEAD's place cannot be read, and this node has a copy. `repair` puts it back:
+    a newer tierlog's HEAD is not garbled (`NewerFormat`)."""
+
+    def __init__(self, key: str, *, known_version: int, why: str, of: str = "") -> None:
+        ColdError.__init__(
+            self,
+            f"{object_of(key, of)} cannot be read ({why}), this node has seen version "
+            f"{known_version}: somebody or something wrote over it. Nothing is published until it "
+            "is repaired",
+        )
+        self.key = key
+        self.known_version = known_version
+        self.found_version = None
+
+
+class HeadUnreadable(ColdCorrupt):
+    """What stands in HEAD's place cannot be read, and this node knows no other."""
+
+    def __init__(self, key: str, *, why: str, of: str = "") -> None:
+        ColdError.__init__(
+            self,
+            f"{object_of(key, of)} cannot be read ({why}), and this node has no copy of it: put "
+            "its newest sound version back; without one 'tierlog restore' makes it anew from the "
+            "segments",
+        )
+        self.key = key
+        self.reason = why
+
+
 class HeadForked(ColdError):
     """The store's HEAD is not a successor of the one that was there: nobody can merge them."""
 
@@ -203,12 +233,12 @@ class NotNext(ColdError):
 
 
 class CopyFailed(ColdError):
-    """HEAD is published, its local copy could not be written. Free some space; a retry saves it."""
+    """HEAD, or STATE, is written, its local copy is not. Free some space; a retry saves it."""
 
     kind: ClassVar[Kind] = Kind.UNAVAILABLE
 
     def __init__(self, path: str, fault: OSError) -> None:
-        super().__init__(f"{path}: the local copy of a HEAD was not written: {fault}")
+        super().__init__(f"{path}: the local copy was not written: {fault}")
         self.path = path
 
 
@@ -228,13 +258,15 @@ class ClusterUnknown(ColdError):
 
 
 class StateLost(ColdError):
-    """The store has no STATE of a cluster that was founded in it."""
+    """The store has no STATE of a cluster that was founded in it, or none that can be read, and it
+    cannot be put back."""
 
     kind: ClassVar[Kind] = Kind.UNAVAILABLE
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, sentence: str | None = None) -> None:
         super().__init__(
-            f"the store has no {key}, and it had: this is another bucket or folder, or it was "
+            sentence
+            or f"the store has no {key}, and it had: this is another bucket or folder, or it was "
             "emptied, or it is not mounted; nothing is uploaded or dropped until it is back"
         )
         self.key = key

@@ -41,6 +41,27 @@ class PartitionReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TakenIn:
+    """A topic that came back by what its manifests say."""
+
+    topic: str
+    topic_id: str
+    partitions: int
+    configs: dict[str, str]
+    """As far as they are known."""
+
+    @property
+    def sentence(self) -> str:
+        known = ", ".join(f"{name}={value}" for name, value in sorted(self.configs.items()))
+        count = "1 partition" if self.partitions == 1 else f"{self.partitions} partitions"
+        return (
+            f"cluster/STATE did not know {self.topic} ({self.topic_id}), which has data: taken in "
+            f"with {count}, {known or 'no setting of its own'}; other settings are the defaults, "
+            "set again what it had"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     cluster_id: str
     after: Incarnation
@@ -52,6 +73,8 @@ class Report:
     """Whose offsets came back, and how."""
     problems: tuple[str, ...] = ()
     """Of the cluster as such."""
+    taken_in: tuple[TakenIn, ...] = ()
+    """Topics that STATE did not know, and that have data; each is among `problems`, too."""
 
     @property
     def is_complete(self) -> bool:

@@ -9,7 +9,14 @@ In this order, each step fit to be repeated after a crash:
 4. Logs are begun where HEAD ends, with the producers and leader epochs of the last segment.
 5. The offsets of groups are put where the node will find them, clamped to what came back. They
    were claimed like the HEADs, right after STATE (`offsetskeeper`).
-6. The metastore is filled, and the plan removed.
+6. The metastore is filled. STATE is read once more: if another restore came first, this one has
+   failed. Then the plan is removed.
+
+STATE is not believed blindly: what is below `t/` is looked at as well (`survey`). A topic that has
+data and that STATE does not know is taken in, with what its manifests say of it; so are partitions
+beyond those that STATE knows, and lives of the cluster. Where STATE is gone or cannot be read it is
+made again from there; it is put where there is none, or in the place of the very bytes that could
+not be read.
 
 What the old cluster acknowledged and had not published is not in the bucket. Until its next publish
 an old node that still runs goes on to acknowledge: stop it first. Producer ids carry the new life's
@@ -22,6 +29,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from tierlog.cold.agreed import read_agreed
 from tierlog.cold.clusterstate import decode_format, decode_state
 from tierlog.cold.errors import ColdCorrupt, NewerFormat
 from tierlog.cold.head import Incarnation
@@ -30,12 +38,13 @@ from tierlog.cold.listing import folders
 from tierlog.cold.localcopy import LocalCopies
 from tierlog.cold.offsetskeeper import OffsetsKeeper
 from tierlog.cold.publisher import Place
-from tierlog.cold.refusals import ClusterUnknown
+from tierlog.cold.refusals import ClusterUnknown, StateLost
 from tierlog.cold.regrouping import regroup
-from tierlog.cold.report import Report
+from tierlog.cold.report import Report, TakenIn
 from tierlog.cold.restoreplan import Plan, has_content, read_plan, remove_plan, write_plan
 from tierlog.cold.restoring import PartitionRestore
 from tierlog.cold.statekeeper import StateKeeper
+from tierlog.cold.survey import apart, grown, rebuilt, survey, unlisted
 from tierlog.config import InvalidConfig, NodeSettings, topic_config
 from tierlog.config.directories import COLD, LOGS, META
 from tierlog.errors import TierlogError
@@ -45,11 +54,12 @@ from tierlog.objectstore.errors import NoSuchObject
 from tierlog.types import LeaderEpoch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from tierlog.cold.clusteroffsets import Groups
     from tierlog.cold.clusterstate import ClusterState, TopicRecord
     from tierlog.cold.report import PartitionReport
+    from tierlog.cold.survey import Survey
     from tierlog.env import Env
     from tierlog.metastore.port import Change
     from tierlog.objectstore.port import ObjectStore
@@ -81,12 +91,12 @@ async def restore(
     Raises `ClusterUnknown` if the bucket holds no such cluster, or several and none was named, or
     the directory is in use; `ForeignIncarnation` if somebody else restored the cluster meanwhile.
     """
-    plan = await _plan(env, store, data, cluster_id=cluster_id, prefix=prefix)
+    plan, found = await _plan(env, store, data, cluster_id=cluster_id, prefix=prefix)
     directory = LogDirectory(env, f"{data}/{LOGS}")
     try:
         metastore = await LocalMetaStore.open(env, f"{data}/{META}")
         try:
-            restoring = _Restore(env, store, data, plan, prefix=prefix, node_id=node_id)
+            restoring = _Restore(env, store, data, plan, found, prefix=prefix, node_id=node_id)
             report = await restoring.run(directory, metastore, place_offsets)
         finally:
             await metastore.close()
@@ -120,7 +130,7 @@ async def _exists(store: ObjectStore, key: str) -> bool:
 
 async def _plan(
     env: Env, store: ObjectStore, data: str, *, cluster_id: str | None, prefix: str
-) -> Plan:
+) -> tuple[Plan, Survey]:
     known = await env.tasks.in_thread(read_plan, env.disk, data)
     if known is not None:
         if cluster_id not in (None, known.cluster_id):
@@ -128,14 +138,15 @@ async def _plan(
                 f"a restore of cluster {known.cluster_id} into {data} was begun and has not ended, "
                 f"{cluster_id} is asked for: name an empty directory"
             )
-        return known
+        root = cluster_prefix(prefix, known.cluster_id)
+        return known, await survey(store, root, env.tasks)
     if env.disk.exists(data) and has_content(env.disk, data):
         raise ClusterUnknown(f"{data} is not empty: a restore takes a directory of its own")
-    plan = await _new_plan(
+    plan, found = await _new_plan(
         env, store, cluster_id or await only_cluster(store, prefix=prefix), prefix
     )
     await env.tasks.in_thread(write_plan, env.disk, data, plan)
-    return plan
+    return plan, found
 
 
 async def only_cluster(store: ObjectStore, *, prefix: str = "") -> str:
@@ -150,21 +161,42 @@ async def only_cluster(store: ObjectStore, *, prefix: str = "") -> str:
     )
 
 
-async def _new_plan(env: Env, store: ObjectStore, cluster_id: str, prefix: str) -> Plan:
+async def _new_plan(
+    env: Env, store: ObjectStore, cluster_id: str, prefix: str
+) -> tuple[Plan, Survey]:
     root = cluster_prefix(prefix, cluster_id)
     try:
         decode_format((await store.get(root + FORMAT_JSON)).data)  # Refuses a newer one.
-        got = await store.get(root + STATE)
     except NoSuchObject:
         raise ClusterUnknown(f"the store has no {STATE} of a cluster {cluster_id}") from None
-    state = decode_state(got.data)
-    number = state.incarnation.number + 1
-    return Plan(
+    lives: list[Incarnation] = []
+    why = "there is none"
+    try:
+        state = await read_agreed(
+            store, root + STATE, lambda got: decode_state(got.data), env.tasks
+        )
+        lives.append(state.incarnation)
+    except NoSuchObject:
+        pass
+    except ColdCorrupt as fault:
+        why = fault.reason
+    found = await survey(store, root, env.tasks)
+    if found.latest is not None:
+        lives.append(found.latest)
+    if not lives:
+        raise ClusterUnknown(
+            f"the store has no {STATE} of a cluster {cluster_id} that can be used ({why}), and no "
+            "manifest that could stand in for it: put a version of it back"
+        )
+    # STATE may have been rolled back over a restore: no life's number may come again.
+    after = max(lives, key=lambda one: one.number)
+    plan = Plan(
         cluster_id=cluster_id,
-        after=state.incarnation,
-        incarnation=Incarnation(number, str(env.rng.uuid())),
+        after=after,
+        incarnation=Incarnation(after.number + 1, str(env.rng.uuid())),
         process=str(env.rng.uuid()),
     )
+    return plan, found
 
 
 class CannotPlace(TierlogError):
@@ -173,8 +205,19 @@ class CannotPlace(TierlogError):
 
 class _Restore:
     def __init__(
-        self, env: Env, store: ObjectStore, data: str, plan: Plan, *, prefix: str, node_id: int
+        self,
+        env: Env,
+        store: ObjectStore,
+        data: str,
+        plan: Plan,
+        found: Survey,
+        *,
+        prefix: str,
+        node_id: int,
     ) -> None:
+        self._found = found
+        self._problems: list[str] = []
+        self._taken_in: tuple[TakenIn, ...] = ()
         self._env = env
         self._store = store
         self._plan = plan
@@ -196,10 +239,11 @@ class _Restore:
             self._env,
             cluster_id=plan.cluster_id,
             incarnation=plan.incarnation,
+            copies=self._copies,
         )
-        state = await keeper.begin_life(after=plan.after)
-        groups, problems = await self._claim_offsets()
         await self._copies.open()
+        state = await self._take_in(keeper, await self._begin_life(keeper))
+        groups = await self._claim_offsets()
         done = await self._partitions(state, directory)
         regrouped = regroup(groups, done)
         report = Report(
@@ -209,18 +253,61 @@ class _Restore:
             partitions=tuple(done),
             deleted=tuple(sorted(one.name for one in state.deleted.values())),
             groups=regrouped.reports,
-            problems=problems,
+            problems=tuple(self._problems),
+            taken_in=self._taken_in,
         )
         if report.is_complete:
             if place_offsets is not None and regrouped.groups:
                 try:
                     await place_offsets(directory, state, regrouped.groups)
                 except CannotPlace as fault:
-                    report = replace(report, groups=(), problems=(*problems, str(fault)))
+                    problems = (*report.problems, str(fault))
+                    report = replace(report, groups=(), problems=problems)
             await self._fill(metastore, state, report)
+        await keeper.refresh()  # Another restore may have come first: this one must not say ready.
         return report
 
-    async def _claim_offsets(self) -> tuple[Groups, tuple[str, ...]]:
+    async def _begin_life(self, keeper: StateKeeper) -> ClusterState:
+        plan = self._plan
+        lives = [one for one in self._found.lives if one != plan.incarnation]
+        try:
+            return await keeper.begin_life(after=plan.after, lives=lives)
+        except StateLost:
+            state = await rebuilt(self._store, self._prefix, plan.cluster_id, self._found)
+            if state is None or state.incarnation.number >= plan.incarnation.number:
+                raise
+        self._problems.append(
+            f"{STATE} is gone, or cannot be read: made again from what the manifests say. Topics "
+            "that are not tiered, or have published nothing, do not come back; one whose deletion "
+            "was under way does"
+        )
+        self._note(state.topics)
+        return await keeper.begin_life(after=plan.after, lives=lives, otherwise=state)
+
+    async def _take_in(self, keeper: StateKeeper, state: ClusterState) -> ClusterState:
+        """What has data and does not stand in STATE, before anything of it is claimed."""
+        names = [one.name for one in state.topics.values()]
+        new = apart(await unlisted(self._store, self._prefix, state, self._found), names)
+        more = grown(state, self._found)
+        self._note(new)
+        for topic_id, topic in more.items():
+            before = state.topics[topic_id].partitions
+            self._problems.append(
+                f"{STATE} knew {before} of the {topic.partitions} partitions that {topic.name} has"
+            )
+        return await keeper.put_topics({**new, **more}) if new or more else state
+
+    def _note(self, topics: Mapping[str, TopicRecord]) -> None:
+        new = [
+            TakenIn(
+                topic=one.name, topic_id=topic_id, partitions=one.partitions, configs=one.configs
+            )
+            for topic_id, one in topics.items()
+        ]
+        self._taken_in += tuple(new)
+        self._problems += (one.sentence for one in new)
+
+    async def _claim_offsets(self) -> Groups:
         plan = self._plan
         keeper = OffsetsKeeper(
             self._store,
@@ -231,17 +318,20 @@ class _Restore:
             process=plan.process,
         )
         try:
-            return (await keeper.claim()).groups, ()
+            return (await keeper.claim()).groups
         except (ColdCorrupt, NewerFormat) as fault:
             # Records are worth more than places in them: groups begin anew, and that is said.
-            return {}, (f"the offsets of groups do not come back: {fault}",)
+            self._problems.append(f"the offsets of groups do not come back: {fault}")
+            return {}
 
     async def _partitions(
         self, state: ClusterState, directory: LogDirectory
     ) -> list[PartitionReport]:
         parts = [
             self._partition(state, topic_id, index)
-            for topic_id, topic in sorted(state.topics.items())
+            for topic_id, topic in sorted(
+                state.topics.items(), key=lambda row: (row[1].name, row[0])
+            )
             for index in range(topic.partitions)
         ]
         epochs = await asyncio.gather(*(self._in_turn(part.peek()) for part in parts))

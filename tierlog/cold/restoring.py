@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tierlog.cold import tree
+from tierlog.cold.agreed import read_agreed
 from tierlog.cold.codec import decode_head
 from tierlog.cold.errors import ColdCorrupt, ColdError, InvariantBroken
 from tierlog.cold.head import Writer
@@ -77,7 +78,9 @@ class PartitionRestore:
         try:
             head = await self._read_head()
         except ColdCorrupt as fault:
-            return self._lost(epoch, _unreadable(fault))
+            if not await candidates(self._store, self._keys):
+                return self._lost(epoch, _unreadable(fault))
+            return await self._rebuild_and_begin(directory, epoch)
         if head is None and not self._is_tiered:
             await self._begin_log(directory, FIRST_OFFSET, Seed())
             return self._report(None, epoch, Outcome.UNTIERED)
@@ -94,12 +97,15 @@ class PartitionRestore:
     async def _rebuild_and_begin(
         self, directory: LogDirectory, epoch: LeaderEpoch
     ) -> PartitionReport:
-        self._problems.append(f"{self._keys.head} is gone: made again from the segments")
+        publisher = self._publisher(epoch)
+        wrong = await publisher.wrong()
+        what = "is gone" if wrong is None else f"cannot be read ({wrong.fault.reason})"
+        self._problems.append(f"{self._keys.head} {what}: made again from the segments")
         found = await rebuild(self._store, self._keys)
         self._problems += found.problems
         if not found.entries:
             return self._lost(epoch, "no segment in the bucket is whole")
-        head = await self._publisher(epoch).create(self._draft(found, epoch))
+        head = await publisher.create(self._draft(found, epoch), instead_of=wrong)
         return await self._begin(directory, head, Outcome.REBUILT)
 
     def _draft(self, found: Rebuilt, epoch: LeaderEpoch) -> Draft:
@@ -135,16 +141,19 @@ class PartitionRestore:
             outcome, self._published_ms = Outcome.EMPTY, -1
         elif walk.last is not None and self._published_ms < 0:
             self._published_ms = walk.last.max_append_ms
-        return self._report(head, head.writer.leader_epoch, outcome)
+        return self._report(head, head.writer.leader_epoch, outcome, walk)
 
     # HEAD
 
     async def _read_head(self) -> Head | None:
+        """Raises `ColdCorrupt` once the same wrong bytes came twice."""
+        key = self._keys.head
         try:
-            got = await self._store.get(self._keys.head)
+            return await read_agreed(
+                self._store, key, lambda got: decode_head(got.data, key=key), self._env.tasks
+            )
         except NoSuchObject:
             return None
-        return decode_head(got.data, key=self._keys.head)
 
     def _is_mine(self, head: Head) -> bool:
         mine = self._plan.incarnation, self._plan.process
@@ -204,7 +213,15 @@ class PartitionRestore:
         self._problems.append(problem)
         return self._report(None, epoch, Outcome.LOST)
 
-    def _report(self, head: Head | None, epoch: LeaderEpoch, outcome: Outcome) -> PartitionReport:
+    def _report(
+        self,
+        head: Head | None,
+        epoch: LeaderEpoch,
+        outcome: Outcome,
+        walk: Walk | None = None,
+    ) -> PartitionReport:
+        """Records are those from the log start on: HEAD's own total has whole segments, and those
+        that expired until they are garbage."""
         return PartitionReport(
             topic=self._place.topic,
             topic_id=self._place.topic_id,
@@ -213,8 +230,8 @@ class PartitionRestore:
             leader_epoch=epoch,
             log_start=head.log_start if head else FIRST_OFFSET,
             next_offset=max(head.next_offset, head.log_start) if head else FIRST_OFFSET,
-            records=head.records if head else 0,
-            bytes=head.bytes if head else 0,
+            records=walk.records_from_start if walk else 0,
+            bytes=walk.bytes if walk else 0,
             published_ms=self._published_ms,
             problems=tuple(self._problems),
         )

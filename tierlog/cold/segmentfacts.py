@@ -48,6 +48,8 @@ class StoreHealth:
     error: str | None = None
     away_since_ms: int | None = None
     """None while it answers."""
+    is_state_lost: bool = False
+    """It answers, and has no `cluster/STATE` that could be used."""
     retry_ms: int = 0
     """Until it is asked again."""
 

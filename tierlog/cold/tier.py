@@ -21,6 +21,7 @@ from tierlog.cold.changes import MoveLogStart
 from tierlog.cold.clusterstate import TopicRecord
 from tierlog.cold.head import Head, Incarnation, Policy
 from tierlog.cold.layout import cluster_prefix
+from tierlog.cold.localcopy import LocalCopies
 from tierlog.cold.membership import Hook, Membership, Probe
 from tierlog.cold.nodechores import NodeChores
 from tierlog.cold.offsetskeeper import OffsetsKeeper
@@ -28,8 +29,8 @@ from tierlog.cold.orphanfinder import OrphanFinder
 from tierlog.cold.pace import Pace
 from tierlog.cold.partitionmaker import PartitionMaker
 from tierlog.cold.prefix import ColdPrefix
-from tierlog.cold.publisher import Change, Place
-from tierlog.cold.refusals import Fenced, ForeignIncarnation, TopicDeleted
+from tierlog.cold.publisher import Change
+from tierlog.cold.refusals import Fenced, ForeignIncarnation, StateLost, TopicDeleted
 from tierlog.cold.sweeper import Sweeper
 from tierlog.cold.tieredpartition import STORE_AWAY, TieredPartition
 from tierlog.cold.tiersettings import TierSettings, TopicTiering
@@ -102,6 +103,8 @@ class ColdTier:
         """Of the store as such; None while it answers."""
         self.is_ready = False
         """Whether the store passed its probe and answers."""
+        self.is_state_lost = False
+        """Whether it answers, and has no STATE that could be used."""
         self._env = env
         self._settings = settings
         self._on_refused = on_refused
@@ -118,6 +121,7 @@ class ColdTier:
             is_founded=is_founded,
             on_founding=on_founding,
             on_founded=on_founded,
+            copies=LocalCopies(env, f"{data}/cold"),
         )
         self.offsets = OffsetsKeeper(
             store,
@@ -171,6 +175,7 @@ class ColdTier:
         self.chores += (self.sweeper, self.orphans)
         self._node_chores = NodeChores(env, self.chores, settings, self.stats, self._guarded)
         self.maker.trouble = self._trouble
+        self.maker.check_life = self.membership.keeper.refresh
 
     @property
     def is_draining(self) -> bool:
@@ -275,7 +280,7 @@ class ColdTier:
         partition = self.partitions.get((topic_id, index))
         if partition is None:
             raise TopicDeleted(topic_id)
-        await self._require_saved(partition.place)
+        await self.membership.require_saved(partition.place)
         return await partition.change_holds(change)
 
     def is_policy_told(self, topic_id: str) -> bool:
@@ -377,15 +382,8 @@ class ColdTier:
             partition.task = None
 
     async def _serve(self, partition: TieredPartition) -> None:
-        await self._require_saved(partition.place)
+        await self.membership.require_saved(partition.place)
         await partition.work()
-
-    async def _require_saved(self, place: Place) -> None:
-        """Before its first publish a topic stands in STATE."""
-        if not self.membership.is_saved(place):
-            await self.membership.save()
-        if not self.membership.is_saved(place):
-            raise TopicDeleted(place.topic_id, of=place.topic)
 
     async def _guarded(
         self, work: Awaitable[None], partition: TieredPartition | None = None
@@ -403,6 +401,10 @@ class ColdTier:
                 self.is_ready = False
         except ForeignIncarnation as why:
             self._refuse(why)
+        except StateLost as lost:
+            # Of all topics, whoever met it first: nothing is uploaded that a restore would miss.
+            self.is_ready, self.is_state_lost = False, True
+            self._blame(lost, None)
         except (TierlogError, OSError) as fault:
             self._blame(fault, partition)
         except Exception as fault:
@@ -418,7 +420,7 @@ class ColdTier:
     def _succeeded(self, partition: TieredPartition | None) -> None:
         if self.last_error is not None:
             logger.info("the object store answers again, uploads go on")
-        self.last_error = None
+        self.last_error, self.is_state_lost = None, False
         self._failing.clear()
         self._pace.succeeded()
         if partition is not None:
@@ -449,7 +451,7 @@ class ColdTier:
             what = "refuses this node, somebody must act" if is_denied else "does not answer"
             logger.warning("the object store %s; uploads wait: %s", what, fault)
         self._pace.failed()
-        self.last_error = str(fault)
+        self.last_error, self.is_state_lost = str(fault), False
         if self._pace.failure_count >= FAILURES_BEFORE_PROBE:
             self.is_ready = False
 

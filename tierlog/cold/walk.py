@@ -53,6 +53,8 @@ class Walk:
         self.subject = Subject(head.topic, head.topic_id, head.partition)
         self.records = self.bytes = self.segments = 0
         """Of the entries that are not below the log start."""
+        self.records_from_start = 0
+        """The same, and of the segment that the log start lies in at most what is left."""
         self._all_records = self._all_bytes = 0
         self._store = store
         self._keys = keys
@@ -232,9 +234,16 @@ class Walk:
             self._all_bytes += entry.size
             if not self._is_gone(entry):
                 self.records += entry.records
+                self.records_from_start += self._left_of(entry)
                 self.bytes += entry.size
                 self.segments += 1
                 yield entry
+
+    def _left_of(self, entry: Entry) -> int:
+        start = self._head.log_start
+        return (
+            entry.records if entry.base >= start else min(entry.records, entry.next_offset - start)
+        )
 
     def _check_gap(self, end: Offset, base: Offset) -> None:
         skips = self._head.skips
