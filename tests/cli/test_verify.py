@@ -1,6 +1,7 @@
 """`tierlog verify`: its contract, a line a test, on a folder that a cluster lives in."""
 
 import asyncio
+import io
 import json
 import os
 import re
@@ -12,6 +13,8 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.conftest import Cli
@@ -108,13 +111,20 @@ def test_a_flipped_bit_is_found_and_named_in_json(tierlog: Cli, folder: Path) ->
     assert outcome.err == "clicks-0: 3 segments, 4.3 kB read, 1 finding\n", "a line a partition"
 
 
+def a_parquet(*, rows: int) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"offset": range(rows)}), file)
+    return file.getvalue()
+
+
 def test_the_table_beside_the_segments_is_looked_at(tierlog: Cli, folder: Path) -> None:
     topic_id = PLACES[2][0]
     partition = folder / CLUSTER / "t" / topic_id / "0"
-    file = replace(a_file(0, 5), sha256=sha256(bytes(1500)).hexdigest(), size=1500)
+    data = a_parquet(rows=5)
+    file = replace(a_file(0, 5), sha256=sha256(data).hexdigest(), size=len(data))
     table = replace(a_table([file]), topic_id=topic_id, partition=0)
     (partition / "pq").mkdir()
-    (partition / file.key).write_bytes(bytes(1500))
+    (partition / file.key).write_bytes(data)
     (partition / "TABLE").write_bytes(encode_table(table))
     store = ("--store", f"file://{folder}")
     outcome = tierlog("verify", "--deep", "--json", *store)
@@ -122,9 +132,9 @@ def test_the_table_beside_the_segments_is_looked_at(tierlog: Cli, folder: Path) 
     rows = {
         (one["topic_id"], one["partition"]): one for one in json.loads(outcome.out)["partitions"]
     }
-    assert (rows[topic_id, 0]["table_files"], rows[topic_id, 0]["table_bytes"]) == (1, 1500)
+    assert (rows[topic_id, 0]["table_files"], rows[topic_id, 0]["table_bytes"]) == (1, len(data))
     assert re.search(r"^clicks-0: \d segments, 1 file of its table, ", outcome.err, re.MULTILINE)
-    (partition / file.key).write_bytes(bytes(1499) + b"x")
+    (partition / file.key).write_bytes(data[:-1] + b"x")
     assert tierlog("verify", *store).code == 0
     outcome = tierlog("verify", "--deep", *store)
     assert outcome.code == 1
