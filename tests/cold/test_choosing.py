@@ -7,7 +7,7 @@ import pytest
 from tests.cold.makers import a_head
 from tests.hot.support import append_values, open_log
 from tierlog.cold.choosing import backlog, check_agrees, check_goes_on, lineage_of, upcoming
-from tierlog.cold.head import Head
+from tierlog.cold.head import Head, Skip
 from tierlog.cold.troubles import LogDiverged, LogGap
 from tierlog.hot import Log
 from tierlog.hot.epochs import EpochStart
@@ -136,3 +136,15 @@ def test_a_log_with_other_leaders_disagrees() -> None:
         check_agrees(a_log(), head_at(5, epoch(1, 0), epoch(2, 4)))
     with pytest.raises(LogDiverged, match="leader epoch 1 here, 2 in"):
         check_agrees(a_log(), head_at(5, epoch(1, 0), epoch(2, 2)))
+
+
+def test_who_led_in_what_was_passed_over_does_not_count() -> None:
+    """Leader epoch 2 began at 3, in a torn write that was cut off; the bucket knows it from 4 on."""
+    head = head_at(5, epoch(1, 0), epoch(2, 4))
+    passed = replace(head, skips=(Skip(Offset(2), Offset(4), 0),))
+    check_agrees(a_log(), passed)
+    with pytest.raises(LogDiverged, match="offset 3"):
+        check_agrees(a_log(), head)
+    forked = replace(passed, leader_epochs=(epoch(1, 0), epoch(3, 4)))
+    with pytest.raises(LogDiverged, match="offset 4"):
+        check_agrees(a_log(), forked)

@@ -13,7 +13,7 @@ pages and objects with nothing but their formats, and holds them to this:
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
@@ -96,6 +96,11 @@ class Oracle:
     """What the bucket says now."""
     own: dict[tuple[Where, Writer], Head] = field(default_factory=dict)
     """The last HEAD of each writer."""
+    versions: dict[Where, int] = field(default_factory=lambda: defaultdict(int))
+    """The highest that ever stood there."""
+    latest_ms: Callable[[], int] = lambda: 0
+    """The latest that any clock has shown: they are set back at times, also between a decision and
+    its publish."""
     tables: dict[str, Table] = field(default_factory=dict)
     """By key."""
     ends: dict[Where, int] = field(default_factory=lambda: defaultdict(int))
@@ -208,6 +213,9 @@ class Oracle:
     def _head_landed(self, write: Landed) -> None:
         head = decode_head(write.item.data, key=write.key)
         where = Where(head.topic_id, head.partition)
+        if not self.trusts and head.version < self.versions[where]:
+            return  # A lying store let an old one land late: what it lists may be gone.
+        self.versions[where] = head.version
         before = self.heads.get(where)
         if self.trusts:
             self._check_follows(head, before, write)
@@ -237,7 +245,8 @@ class Oracle:
         require(bool(gone) and gone[-1].next_offset == head.log_start, sentence)
         if (retention_ms := self.retention_ms[where]) >= 0:
             latest = max(one.max_timestamp for one in gone)
-            require(latest < head.published_ms - retention_ms, f"{sentence}: it is too young")
+            now_ms = max(head.published_ms, self.latest_ms())
+            require(latest < now_ms - retention_ms, f"{sentence}: it is too young")
         self.expiry_count += 1
 
     def _check_forgotten(self, head: Head, before: Head) -> None:

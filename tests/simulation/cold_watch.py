@@ -27,6 +27,7 @@ class Watch:
         """High watermarks."""
         self._bucket = bucket
         self._clocks = clocks
+        bucket.oracle.latest_ms = self._latest_ms
         self._deleted = 0
         self._last: dict[tuple[str, int], tuple[object, ...]] = {}
         """What a partition showed when it was judged: nothing else of it is looked at."""
@@ -45,12 +46,14 @@ class Watch:
         if bucket.broken is not None:
             raise bucket.broken
         if len(bucket.deleted) > self._deleted:
-            now_ms = max(clock.latest_ms() for clock in self._clocks)
-            bucket.oracle.deleted(bucket.deleted[self._deleted :], now_ms=now_ms)
+            bucket.oracle.deleted(bucket.deleted[self._deleted :], now_ms=self._latest_ms())
             self._deleted = len(bucket.deleted)
         if tier is not None:
             self._look(tier, bucket.oracle)
             self._check_scrubber(tier, bucket.oracle)
+
+    def _latest_ms(self) -> int:
+        return max(clock.latest_ms() for clock in self._clocks)
 
     def _check_scrubber(self, tier: ColdTier, oracle: Oracle) -> None:
         if self._chores != (tier, len(tier.chores)):

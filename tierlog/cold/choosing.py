@@ -117,7 +117,8 @@ def check_lineage(log: Log, head: Head, *, end: Offset) -> None:
     remote = LeaderEpochs(head.leader_epochs)
     start = max(log.log_start, head.log_start)
     marks = {start, *(one.start for one in (*head.leader_epochs, *log.epochs.entries))}
-    for offset in sorted(one for one in marks if start <= one < end):
+    places = {_behind_skips(head, one) for one in marks if one >= start}
+    for offset in sorted(one for one in places if one < end):
         here, there = log.epochs.at(offset), remote.at(offset)
         if None not in (here, there) and here != there:
             raise LogDiverged(
@@ -125,3 +126,12 @@ def check_lineage(log: Log, head: Head, *, end: Offset) -> None:
                 f"offset {offset} was written by leader epoch {here} here, {there} in the bucket",
                 of=name_of(head),
             )
+
+
+def _behind_skips(head: Head, offset: Offset) -> Offset:
+    """The same, or the first offset behind it that the bucket may have a record of: who led in what
+    was passed over, HEAD does not know."""
+    for skip in head.skips:
+        if skip.start <= offset < skip.end:
+            offset = skip.end
+    return offset
