@@ -139,7 +139,7 @@ def test_a_log_with_other_leaders_disagrees() -> None:
 
 
 def test_who_led_in_what_was_passed_over_does_not_count() -> None:
-    """Leader epoch 2 began at 3, in a torn write that was cut off; the bucket knows it from 4 on."""
+    """Leader epoch 2 began at 3, in a torn write that was cut off; the bucket has it from 4 on."""
     head = head_at(5, epoch(1, 0), epoch(2, 4))
     passed = replace(head, skips=(Skip(Offset(2), Offset(4), 0),))
     check_agrees(a_log(), passed)
