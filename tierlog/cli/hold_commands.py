@@ -102,7 +102,7 @@ def release_hold(
 def list_holds(
     topic: Annotated[
         str | None,
-        typer.Argument(metavar="[TOPIC]", show_default=False, help="All topics, by default."),
+        typer.Argument(metavar="TOPIC", show_default=False, help="All topics, by default."),
     ] = None,
     http: Http = DEFAULT_HTTP,
     as_json: AsJson = False,
