@@ -283,7 +283,7 @@ def prewarm(
 def explain(
     topic: TopicName,
     partition: Annotated[
-        int | None, typer.Argument(metavar="[PARTITION]", min=0, show_default=False)
+        int | None, typer.Argument(metavar="PARTITION", min=0, show_default=False)
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every segment, not only runs of one fate.")

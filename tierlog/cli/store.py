@@ -16,7 +16,7 @@ store_app = typer.Typer(help="Look into the object store, without a broker.", no
 Path = Annotated[
     str,
     typer.Argument(
-        metavar="[PATH]",
+        metavar="PATH",
         show_default=False,
         help="A topic, topic/partition, or as it stands in the bucket.",
     ),
