@@ -138,13 +138,16 @@ def test_an_unfinished_restore_is_refused_by_serve_and_finished_by_another_run(
 ) -> None:
     (head,) = (folder / "data-store").glob("*/t/*/0/HEAD")
     content = head.read_bytes()
-    head.write_bytes(b"damaged")
+    segments = head.with_name("seg")
+    hidden = segments.rename(folder / "hidden")
+    head.write_bytes(b"damaged")  # Nor can it be made anew from its segments.
     ended = restored(folder)
     assert ended.code == 1
     assert "not complete: repair what is named above and run the restore again" in ended.err
     code, out, err = start().end()
     assert (code, out) == (1, "")
     assert err.startswith(f"tierlog: a restore into {folder}/data was begun and has not ended: run")
+    hidden.rename(segments)
     head.write_bytes(content)
     assert restored(folder).code == 0
     kafka = start().ready()[1]

@@ -27,7 +27,9 @@ def quiet() -> Iterator[None]:
 def test_the_story_passes_through_the_whole_deletion() -> None:
     kinds = [point.what.split(" ")[0] for point in TALE.points()]
     changing = {"put_if_match", "put_if_absent", "delete"}
-    assert {"get", "head", "list", "list_uploads"} | changing == set(kinds)
+    copying = {"open", "truncate", "pwrite", "fdatasync", "rename", "sync_dir"}
+    """Of STATE, to the local disk."""
+    assert {"get", "head", "list", "list_uploads"} | changing | copying == set(kinds)
     assert kinds.count("delete") == 2, "data, then manifests"
     assert kinds.count("put_if_match") == 2, "the note, and its end"
     assert len(TALE.shots()) >= 240
@@ -121,7 +123,7 @@ FOUND_BY = 1
 node from coming to rest, since a page is gone that it wants to read."""
 
 PLANTED = {
-    "is missing": sweeps_whatever_state_lists,
+    "there is no object": sweeps_whatever_state_lists,
     "the note in STATE is gone": note_removed_first,
     "the receipt is written": receipt_without_deletion,
     "is left": manifests_not_swept,

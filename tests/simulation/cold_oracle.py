@@ -351,8 +351,9 @@ class Oracle:
         found = self.prefixes.get(where)
         if found is None or found + "HEAD" not in self.shelf.items:
             end = f"/{head.topic_id}/{head.partition}/HEAD"
-            (key,) = (key for key in self.shelf.items if key.endswith(end))
-            found = self.prefixes[where] = key.removesuffix("HEAD")
+            keys = [key for key in self.shelf.items if key.endswith(end)]
+            require(len(keys) == 1, f"the HEAD of {where} is gone")
+            found = self.prefixes[where] = keys[0].removesuffix("HEAD")
         return found
 
     def _entries(self, head: Head) -> Iterator[Entry]:
