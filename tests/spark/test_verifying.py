@@ -50,12 +50,12 @@ def converted(folder: Path) -> TableFile:
         sha256=made.sha256,
         crc32c=0,
         start=0,  # type: ignore[arg-type]  # a plain number will do
-        end=9,  # type: ignore[arg-type]
+        end=9,  # type: ignore[arg-type]  # likewise
         rows=6,
         row_groups=1,
         plain_bytes=1,
-        min_timestamp=0,  # type: ignore[arg-type]
-        max_timestamp=0,  # type: ignore[arg-type]
+        min_timestamp=0,  # type: ignore[arg-type]  # likewise
+        max_timestamp=0,  # type: ignore[arg-type]  # likewise
         dead=(DeadLetters("pq/0.dead", made.dead.size, made.dead.sha256, 1, 3),),
         sources=sources,
     )
