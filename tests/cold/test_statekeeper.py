@@ -6,7 +6,7 @@ from tests.cold.publishing import CLUSTER, FIRST_LIFE, SECOND_LIFE, TOPIC_ID, Sc
 from tests.cold.scripted import Fate
 from tierlog.cold.clusterstate import ClusterState, TopicRecord, decode_format, decode_state
 from tierlog.cold.head import Incarnation
-from tierlog.cold.layout import cluster_prefix
+from tierlog.cold.layout import cluster_prefix, topic_receipt_key
 from tierlog.cold.refusals import (
     ForeignIncarnation,
     ForeignObject,
@@ -15,6 +15,7 @@ from tierlog.cold.refusals import (
     TopicDeleted,
 )
 from tierlog.cold.statekeeper import StateKeeper
+from tierlog.objectstore.body import BytesBody
 from tierlog.objectstore.port import Doomed
 
 ORDERS = TopicRecord(name="orders", partitions=2, configs={"retention.ms": "5"})
@@ -145,6 +146,24 @@ def test_a_deleted_topic_stays_deleted_until_it_is_swept() -> None:
             await one.put_topics({TOPIC_ID: ORDERS})
         await one.swept(TOPIC_ID)
         assert stored(scene).deleted == {}
+
+    play(scenario)
+
+
+def test_a_topic_that_another_node_swept_is_not_brought_back() -> None:
+    """By one that last read STATE when it was listed there, as a copy of a node may have."""
+
+    async def scenario(scene: Scene) -> None:
+        one, two = await joined(scene), await joined(scene)
+        await one.put_topics({TOPIC_ID: ORDERS})
+        await two.refresh()
+        await one.delete_topic(TOPIC_ID)
+        await scene.store.put_if_absent(PREFIX + topic_receipt_key(TOPIC_ID), BytesBody(b"gone"))
+        await one.swept(TOPIC_ID)
+        altered = {TOPIC_ID: TopicRecord(name="orders", partitions=3)}
+        with pytest.raises(TopicDeleted):
+            await two.put_topics(altered)
+        assert stored(scene).topics == {}
 
     play(scenario)
 

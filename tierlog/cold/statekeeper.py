@@ -21,7 +21,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from tierlog.cold.cell import Cell, Seen, Wrong, write_once
@@ -123,14 +125,21 @@ class StateKeeper:
 
     async def put_topics(self, topics: Mapping[str, TopicRecord]) -> ClusterState:
         """Create or alter; partition counts never fall. Raises `TopicDeleted`."""
-        await self._require_unswept(topics)
-        return await self.change(lambda state: _with_topics(state, topics))
+        known = {} if self.state is None else self.state.topics
+        unlisted: AbstractSet[str] = topics.keys() - known.keys()
+        asked: frozenset[str] = frozenset()
+        while True:
+            await self._require_unswept({key: topics[key] for key in unlisted - asked})
+            asked |= unlisted
+            try:
+                return await self.change(partial(_with_topics, topics=topics, asked=asked))
+            except _Unlisted as found:
+                unlisted = found.topic_ids
 
     async def _require_unswept(self, topics: Mapping[str, TopicRecord]) -> None:
         """A data directory of an earlier day may know a topic that was deleted and swept since:
-        STATE has forgotten it, its receipt has not. One request for a topic that is new here."""
-        known = {} if self.state is None else self.state.topics
-        for topic_id in sorted(topics.keys() - known.keys()):
+        STATE has forgotten it, its receipt has not. One request for a topic that is not listed."""
+        for topic_id in sorted(topics):
             if await self.is_swept(topic_id):
                 raise TopicDeleted(topic_id, of=topics[topic_id].name)
 
@@ -338,10 +347,22 @@ def _what(found: Seen[ClusterState] | Wrong | None) -> str:
     return f"is back at version {found.value.version}, life {found.value.incarnation.number}"
 
 
-def _with_topics(state: ClusterState, topics: Mapping[str, TopicRecord]) -> ClusterState:
+class _Unlisted(Exception):
+    """STATE does not list these any more, and nobody asked for their receipts yet."""
+
+    def __init__(self, topic_ids: AbstractSet[str]) -> None:
+        super().__init__()
+        self.topic_ids = topic_ids
+
+
+def _with_topics(
+    state: ClusterState, *, topics: Mapping[str, TopicRecord], asked: AbstractSet[str]
+) -> ClusterState:
     for topic_id in topics:
         if topic_id in state.deleted:
             raise TopicDeleted(topic_id, of=topics[topic_id].name)
+    if unlisted := topics.keys() - state.topics.keys() - asked:
+        raise _Unlisted(unlisted)
     whole = {key: _not_fewer(one, state.topics.get(key)) for key, one in topics.items()}
     news = {key: one for key, one in whole.items() if state.topics.get(key) != one}
     return replace(state, topics={**state.topics, **news}) if news else state
