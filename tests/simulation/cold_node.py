@@ -46,7 +46,7 @@ GRACE_MS = 3_000
 TWIN = "twin"
 TWIN_S = 20.0
 START_S = STOP_S = 60.0
-"""How long a node may take to stop once it must."""
+"""How long a node may take to start, or to stop once it must."""
 
 
 def store_of(bucket: WatchedBucket, env: Env) -> ObjectStore:

@@ -94,7 +94,7 @@ def test_the_version_that_was_published_is_asked_for(
             asked.append(version_id)
             raise NoSuchObject(key)
 
-    bucket = stores.Opened(env=local_env(), store=Noting(), stats=None)  # type: ignore[arg-type]
+    bucket = stores.Opened(env=local_env(), store=Noting(), stats=None)  # type: ignore[arg-type]  # a stand-in
 
     def beside(_: StorePlace, work: object) -> object:
         return asyncio.run(work(bucket))  # type: ignore[operator]
